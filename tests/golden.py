@@ -8,6 +8,7 @@ changelog; of a link, in the fixture too.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,24 @@ def released(file: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [link for link in file["links"] if "gave" in link]
 
 
+def same(now: float | str, told: float | str) -> bool:
+    """A sum made in another order is no other number."""
+    if isinstance(now, float) and isinstance(told, float):
+        return math.isclose(now, told, rel_tol=1e-9)
+    return now == told
+
+
 def moved(link: Mapping[str, Any]) -> dict[str, Any]:
     """Its numbers that are others today; a question mark where nobody has said what moved one."""
     plan = from_query_string(link["link"]).plan
     assert plan is not None
     found = {}
     for name, now in figures(plan).items():
-        if now != link["gave"][name]:
-            before = link["moved"].get(name, {"now": link["gave"][name], "by": []})
-            new = [] if before["now"] == now else ["?"]
-            found[name] = {"now": now, "by": [*before["by"], *new]}
+        before = link["moved"].get(name, {"now": link["gave"][name], "by": []})
+        if not same(now, before["now"]):
+            found[name] = {"now": now, "by": [*before["by"], "?"]}
+        elif name in link["moved"]:
+            found[name] = before
     return found
 
 

@@ -249,7 +249,7 @@ def test_a_click_on_a_cause_of_time_opens_it(page: Page, server: str) -> None:
     settle(page)
     opened = page.get_by_test_id("stCode").filter(has_text="seconds").first
     before = opened.inner_text()
-    table = page.get_by_test_id("stDataFrame").last
+    table = page.locator(".st-key-causes").get_by_test_id("stDataFrame")
     table.scroll_into_view_if_needed()
     box = table.bounding_box()
     assert box is not None

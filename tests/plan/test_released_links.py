@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from golden import LINKS, figures, released
+from golden import LINKS, figures, released, same
 from planner.frameworks import frameworks
 from planner.plan.chosen import differences
 from planner.plan.fieldtext import to_text
@@ -130,10 +130,7 @@ def test_it_gives_what_it_gave_but_for_what_was_mended(link: dict[str, Any]) -> 
     assert moved.keys() <= link["gave"].keys() == now.keys()
     for name, value in now.items():
         told = moved[name]["now"] if name in moved else link["gave"][name]
-        if isinstance(value, float):
-            assert value == pytest.approx(told, rel=1e-9), f"{name}: scripts/golden, and say why"
-        else:
-            assert value == told, f"{name}: scripts/golden, and say why"
+        assert same(value, told), f"{name} is {value}, was {told}: scripts/golden, and say why"
     for name, one in moved.items():
         assert one["now"] != link["gave"][name] and one["by"], name
         assert {*one["by"]} <= FILE["moves"].keys(), "say which commit moved it, and what it mended"
