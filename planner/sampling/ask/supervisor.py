@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from planner.forks.client import ROOT
 from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
@@ -23,7 +24,7 @@ from planner.sampling.ask.setup import prepared
 from planner.sampling.ask.store import settle
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.strict import shown
-from planner.trial.ask.supervisor import POLL_SECONDS, ROOT, end_group, own_environment
+from planner.trial.ask.supervisor import POLL_SECONDS, end_group, own_environment
 from planner.trial.ask.turns import GivenUp, Turn
 
 STAGES_FILE = "stages.jsonl"
@@ -83,6 +84,7 @@ class SamplingSupervisor:
     def _process(self, names: tuple[str, ...]) -> SamplingResult | None:
         """Run some stages; how the run ended with them, or None when it goes on."""
         with open(self.folder.stderr, "ab") as said:
+            # Not a fork: its memory is told, and nothing of others' may be in it.
             process = subprocess.Popen(
                 [sys.executable, "-m", WORKER, str(self.folder.path), *names],
                 stdin=subprocess.DEVNULL,
