@@ -222,6 +222,24 @@ def test_an_impossible_plan_keeps_what_was_typed_and_shows_no_numbers() -> None:
     assert app.metric
 
 
+def test_gpus_that_cannot_share_out_the_batch_offer_the_nearest_that_can() -> None:
+    app = opened()
+    field(app, "gpus").set_value(7).run()
+    assert "Prompts per step 64 → 70, Mini-batch 64 → 70" in words(app)
+    app.button(key="make-possible").click().run()
+    assert not app.exception and app.metric
+    assert field(app, "gpus").value == 7 and field(app, "prompts_per_step").value == 70
+    app.button(key="undo-applied-advice").click().run()
+    assert field(app, "prompts_per_step").value == 64 and "not possible" in words(app)
+
+
+def test_nothing_is_offered_where_no_batch_is_wrong() -> None:
+    app = opened()
+    field(unfold(app, "savers"), "gradient_checkpointing").set_value("selective").run()
+    assert "not possible" in words(app)
+    assert "make-possible" not in [button.key for button in app.button]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
     app = opened(page)
