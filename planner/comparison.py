@@ -57,20 +57,23 @@ def old_and_new(
 ) -> str:
     """Peak, verdict, a step's time and the run's cost, each before → after; those that it has.
 
-    What does not run has no time and no cost.
+    What does not run has no time and no cost. What reads alike before and after is said once.
     """
-    parts = [f"GPU peak {read(before.device_bytes)} → {read(after.device_bytes)}"]
+    parts = [("GPU peak", read(before.device_bytes), read(after.device_bytes))]
     words = before.verdict.word, after.verdict.word
-    if words[0] != words[1]:
-        parts.append(" → ".join(words))
     if "out of memory" not in words:
         seconds = before.step_seconds, after.step_seconds
         usd = cost(before).usd_run, cost(after).usd_run
         if seconds[0] is not None and seconds[1] is not None:
-            parts.append(f"step {read_seconds(seconds[0])} → {read_seconds(seconds[1])}")
+            parts.append(("step", read_seconds(seconds[0]), read_seconds(seconds[1])))
         if usd[0] is not None and usd[1] is not None:
-            parts.append(f"run {read_usd(usd[0])} → {read_usd(usd[1])}")
-    return f"{', '.join(parts)}."
+            parts.append(("run", read_usd(usd[0]), read_usd(usd[1])))
+    told = [f"{name} {old} → {new}" for name, old, new in parts if old != new]
+    if words[0] != words[1]:
+        told.insert(parts[0][1] != parts[0][2], " → ".join(words))
+    if alike := [f"{name} {old}" for name, old, new in parts if old == new]:
+        told.append(f"{_listed(alike)} as before")
+    return f"{', '.join(told)}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +298,7 @@ def _with(plan: Plan, changes: Mapping[str, Any]) -> Plan | None:
 
 
 def summary(plans: Sequence[Compared]) -> str:
-    """Which of the plans run, and which of those is fastest and cheapest."""
+    """Which of the plans run, which of those only just, and which is fastest and cheapest."""
     running = [one for one in plans if one.runs]
     count, names = len(plans), [one.name for one in running]
     if not running:
@@ -306,6 +309,9 @@ def summary(plans: Sequence[Compared]) -> str:
         said = [f"Only {names[0]} fits" if few else f"{len(running)} plans fit, all but {others}"]
     else:
         said = ["Both plans fit" if count == 2 else f"All {count} plans fit"]
+    tight = [one.name for one in running if one.footprint.verdict.word == "tight"]
+    if tight:
+        said[0] += f", {_listed(tight)} tightly"
     if len(running) > 1:
         said += [
             *_least("fastest", [(one.name, one.seconds) for one in running]),

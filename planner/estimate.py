@@ -43,7 +43,7 @@ UNMEASURED = StatedError(
     low=None,
     high=None,
     source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
-    "Keep at least 10 % free.",
+    "Keep at least 10% free.",
 )
 
 

@@ -54,10 +54,30 @@ def of_error(
         if detail["type"] == "extra_forbidden":
             complaint = f"is not a field of {what}"
         else:
-            message = str(detail["msg"])
-            complaint = f"is {str(detail.get('input'))[:60]!r}: {message[0].lower()}{message[1:]}"
+            complaint = f"is {str(detail.get('input'))[:60]!r}: {_plainly(str(detail['msg']))}"
         found.append(Problem(field, f"{field} {complaint}.", remedy(field)))
     return tuple(found)
+
+
+PLAINLY = (
+    ("input should be greater than or equal to", "it must be at least"),
+    ("input should be less than or equal to", "it must be at most"),
+    ("input should be greater than", "it must be more than"),
+    ("input should be less than", "it must be less than"),
+    ("input should be a valid integer", "it must be a whole number"),
+    ("input should be a valid", "it must be a"),
+    ("input should be", "it must be"),
+    ("string should match pattern", "it has other characters than"),
+)
+"""Beginnings of pydantic's sentences, and how a person says them; the first that fits."""
+
+
+def _plainly(message: str) -> str:
+    said = message[0].lower() + message[1:]
+    for begins, plain in PLAINLY:
+        if said.startswith(begins):
+            return plain + said.removeprefix(begins)
+    return said
 
 
 Made = TypeVar("Made")

@@ -34,7 +34,7 @@ def read_gib(size_bytes: float) -> str:
 
 
 def read_seconds(seconds: float) -> str:
-    """Seconds as a person reads them: ``2.4 h``, ``3.1 min``, ``42 s``, ``18 ms``."""
+    """Seconds as a person reads them: ``2.4 h``, ``3.1 min``, ``42.0 s``, ``1.80 ms``."""
     unit, name = _time_unit(seconds)
     return f"{_in_unit(seconds, unit)} {name}"
 
@@ -64,7 +64,10 @@ def _in_unit(seconds: float, unit: float) -> str:
     value = seconds / unit
     if unit > 1:
         return f"{value:.1f}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    if value >= 999.5:
+        return f"{value:,.0f}"
+    # Three digits, noughts too: 4.70 beside 6.71.
+    return f"{value:#.3g}".removesuffix(".") if value >= 0.001 else f"{value:.3g}"
 
 
 def _bounds(low: float | None, high: float | None, read: Callable[[float], str]) -> str:
@@ -96,8 +99,8 @@ def read_figure_between(value: float, low: float | None, high: float | None) -> 
 
 
 def read_share_between(share: float, low: float | None, high: float | None) -> str:
-    """A share of a peak: ``34 % (17–68)``."""
-    return f"{share:.0%}".replace("%", " %") + _bounds(low, high, lambda each: f"{100 * each:.0f}")
+    """A share of a peak: ``34% (17–68)``."""
+    return f"{share:.0%}" + _bounds(low, high, lambda each: f"{100 * each:.0f}")
 
 
 def read_parameters(count: int, active: int | None = None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from planner.comparison import (
@@ -11,6 +13,7 @@ from planner.comparison import (
     effects,
     figures_of,
     moved,
+    old_and_new,
     read_moved,
     summary,
 )
@@ -99,6 +102,21 @@ def test_the_summary_names_who_fits_and_who_leads() -> None:
     )
     same = summary(compared([("a", GRPO), ("b", GRPO.changed(lora_rank=99))], estimate))
     assert same == "Both plans fit.", "equal plans have no leader"
+
+
+def test_the_summary_says_who_only_just_fits() -> None:
+    tight = GRPO.changed(response_tokens=24576)
+    three = compared([("small", GRPO), ("wide", WIDE), ("long", tight)], estimate)
+    assert [one.footprint.verdict.word for one in three] == ["fits", "fits", "tight"]
+    assert summary(three).startswith("All 3 plans fit, long tightly; ")
+
+
+def test_what_reads_alike_before_and_after_is_said_once() -> None:
+    of = estimate(GRPO)
+    alike = r"step \S+ s and run \$\d+ as before\."
+    grown = old_and_new(of, estimate(GRPO.changed(gpu_memory_utilization=0.55)))
+    assert re.fullmatch(rf"GPU peak \S+ GiB → \S+ GiB, {alike}", grown)
+    assert re.fullmatch(rf"GPU peak \S+ GiB, {alike}", old_and_new(of, of))
 
 
 def test_figures_of_what_does_not_run_have_no_seconds_and_no_money() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from planner import units
     [
         (252.0, 186.0, 360.0, "4.2 min (3.1–6.0)"),
         (45.2, 22.6, 90.4, "45.2 s (22.6–90.4)"),
-        (0.0148, 0.0042, 1.6, "14.8 ms (4.2 ms–1.6 s)"),
+        (0.0148, 0.0042, 1.6, "14.8 ms (4.20 ms–1.60 s)"),
         (7200.0, 1800.0, 90_000.0, "2.0 h (0.5–25.0)"),
         (45.2, None, None, "45.2 s"),
     ],
@@ -43,7 +44,36 @@ def test_dollars_of_an_interval_have_the_digits_of_the_figure() -> None:
 def test_rates_and_shares_have_three_digits() -> None:
     assert units.read_figure_between(3626.7, 1813.4, 7253.4) == "3,627 (1,813–7,253)"
     assert units.read_figure_between(50.19, 25.1, 100.4) == "50.2 (25.1–100.4)"
-    assert units.read_share_between(0.338, 0.17, 0.68) == "34 % (17–68)"
+    assert units.read_share_between(0.338, 0.17, 0.68) == "34% (17–68)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *[(4.7, "4.70 s"), (6.714, "6.71 s"), (11.0, "11.0 s"), (0.0001, "0.100 ms")],
+        *[(0.83, "830 ms"), (0.99951, "1,000 ms"), (0.0, "0 ms"), (45.31, "45.3 s")],
+    ],
+)
+def test_seconds_have_three_digits_noughts_too(seconds: float, said: str) -> None:
+    assert units.read_seconds(seconds) == said
+
+
+def test_a_percent_sign_stands_at_its_number_wherever_the_product_says_one() -> None:
+    apart = [
+        f"{path}: {node.value}"
+        for path in sorted((Path(__file__).parents[1] / "planner").rglob("*.py"))
+        for tree in [ast.parse(path.read_text(encoding="utf-8"))]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if node.value not in _docstrings(tree) and re.search(r"(\d|^) %(?!\w)", node.value)
+    ]
+    assert apart == []
+
+
+def _docstrings(tree: ast.Module) -> set[str]:
+    """Sentences for readers of the code: docstrings, and what stands below a constant."""
+    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {str(one.value) for one in alone if isinstance(one, ast.Constant)}
 
 
 def test_one_is_no_plural() -> None:

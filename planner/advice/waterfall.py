@@ -16,7 +16,7 @@ from planner.methods.method import OwnForm
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.setup import references
-from planner.values.sharding import sharding_of
+from planner.values.sharding import SHARDINGS, sharding_of
 
 Measure = Literal["device", "trainer"]
 
@@ -112,7 +112,9 @@ def _sharding(plan: Plan) -> list[Switch]:
     on = plan.sharding if own else "fsdp2"
     off = {"sharding": "ddp", "shard_size": 0}
     shard_size = plan.shard_size if own else 0
-    return [Switch(f"Sharding ({on})", {"sharding": on, "shard_size": shard_size}, off, own)]
+    way = SHARDINGS[on]
+    named = f"FSDP{way.fsdp}" if way.fsdp else f"ZeRO-{way.zero}"
+    return [Switch(f"Sharding ({named})", {"sharding": on, "shard_size": shard_size}, off, own)]
 
 
 def _adapters(plan: Plan) -> list[Switch]:

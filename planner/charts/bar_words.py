@@ -1,4 +1,4 @@
-"""The words of a chart of bars: names in them, a legend of the others, what each comes to beside.
+"""The words of a chart of bars: names in them, their legend above, what each comes to beside.
 
 No word is crossed by the card's line. Pixels are foreseen by letters, as wide as they are on the
 average; whether a name has room is decided where it is drawn, since only a browser knows how wide a
@@ -23,8 +23,6 @@ LETTER = 6.6
 """Pixels of a letter, on the average of a wide font, of such a size."""
 ASIDE = 8
 """Pixels between the plot and what each phase comes to: no label crosses the card's line."""
-NARROW = 250
-"""Pixels of a plot in which a category's name has to have room to need no entry in the legend."""
 LEGEND_COLUMNS = 3
 LEGEND_ROW = 29
 LEFT = 84
@@ -33,18 +31,17 @@ CARD = 24
 """Pixels above the plot for the card's label."""
 
 
-def legend(drawn: Drawn, end: float, ink: str) -> dict[str, Any] | None:
-    """Colours of what is nowhere wide enough for its name; the others say theirs themselves."""
-    small = without_room(drawn, end)
-    if not small:
-        return None
+def legend(drawn: Drawn, ink: str) -> dict[str, Any]:
+    """The colour of every category that is drawn, whether or not its name has room in a bar.
+
+    The same ones whatever the sizes are, so that bars stay where they are while a size changes.
+    """
     return {
         "title": None,
         "orient": "none",
         "legendX": -LEFT,
-        "legendY": -above(drawn, end),
+        "legendY": -above(drawn),
         "direction": "horizontal",
-        "values": small,
         "symbolType": "square",
         "symbolSize": 110,
         "labelColor": ink,
@@ -55,9 +52,10 @@ def legend(drawn: Drawn, end: float, ink: str) -> dict[str, Any] | None:
     }
 
 
-def above(drawn: Drawn, end: float) -> int:
+def above(drawn: Drawn) -> int:
     """Pixels above the plot: the card's label and the legend."""
-    return CARD + LEGEND_ROW * ceil(len(without_room(drawn, end)) / LEGEND_COLUMNS)
+    named = {row["category"] for row in drawn if not row["chosen"]}
+    return CARD + LEGEND_ROW * ceil(len(named) / LEGEND_COLUMNS)
 
 
 def _text(row: Mapping[str, Any]) -> str:
@@ -96,16 +94,6 @@ def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -
             "color": color,
         },
     }
-
-
-def without_room(drawn: Drawn, end: float) -> list[str]:
-    """Categories that no bar of a narrow plot has room to name."""
-    widest: dict[str, float] = {}
-    for row in (row for row in drawn if not row["chosen"]):
-        pixels = NARROW * row["memory"] / end
-        widest[row["category"]] = max(widest.get(row["category"], 0.0), pixels)
-    wanted = {name: LETTER * len(name) + 4 for name in widest}
-    return [name for name in widest if widest[name] < wanted[name]]
 
 
 def words_beside(rows: list[dict[str, Any]], ink: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def phase_bars(
     """
     drawn = _stacked(parts)
     end = end_of(peaks, capacity)
-    legend = bar_words.legend(drawn, end, ink)
+    legend = bar_words.legend(drawn, ink)
     order = [peak.phase for peak in peaks]
     y = {
         "field": "phase",
@@ -100,7 +100,7 @@ def phase_bars(
         "$schema": SCHEMA,
         "height": ROW * len(peaks),
         "width": "container",
-        "padding": {"left": 0, "top": bar_words.above(drawn, end), "right": 4, "bottom": 0},
+        "padding": {"left": 0, "top": bar_words.above(drawn), "right": 4, "bottom": 0},
         "config": {"view": {"strokeWidth": 0}},
         "params": [_clicked(chosen)],
         "layer": [
@@ -169,7 +169,7 @@ def _bars(
     end: float,
     unit: str,
     ink: str,
-    legend: dict[str, Any] | None,
+    legend: dict[str, Any],
     capacity: float,
 ) -> list[dict[str, Any]]:
     """The parts, each with its name in it where there is room."""

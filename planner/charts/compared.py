@@ -33,7 +33,7 @@ def phases_of_plans(
             sort=phases,
             title=None,
             scale=alt.Scale(paddingInner=GAP / (BAR * len(plans) + GAP)),
-            axis=alt.Axis(labelLimit=190, ticks=False, labelColor=ink),
+            axis=alt.Axis(labelLimit=190, ticks=False),
         ),
         yOffset=alt.YOffset("plan:N", sort=plans),
         tooltip=tooltip(
@@ -55,21 +55,19 @@ def phases_of_plans(
             columns=2,
             symbolType="square",
             symbolOpacity=1,
-            labelColor=ink,
         ),
     )
     x = alt.X(
         "own:Q",
         title=f"memory per GPU at the phase's peak, {unit}",
         scale=alt.Scale(domain=[0, most * 1.04], nice=False),
-        axis=alt.Axis(tickCount=6, grid=True, labelColor=ink, titleColor=ink),
+        axis=alt.Axis(tickCount=6, grid=True),
     )
     own = base.mark_bar().encode(x=x, color=color)
     pool = base.mark_bar(opacity=POOL_OPACITY).encode(x=x, x2="total:Q", color=color)
     cards = base.mark_tick(thickness=2, color=ink).encode(x="capacity:Q")
-    return finished(
-        [own, pool, cards], height=_height(len(phases), len(plans)), padding={"top": 5, "right": 5}
-    )
+    height = _height(len(phases), len(plans))
+    return finished([own, pool, cards], ink, height=height, padding={"top": 5, "right": 5})
 
 
 def height(phases: int, plans: int) -> int:

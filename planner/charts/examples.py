@@ -106,7 +106,7 @@ def curves(
             "y", capacity, label, ink, {"x": alt.value("width")}, align="right", dx=-5, dy=10
         ),
     ]
-    return finished(layers, height=PLOT)
+    return finished(layers, ink, height=PLOT)
 
 
 def options(
@@ -169,6 +169,5 @@ def options(
         "x", capacity, f"card: {capacity:,.1f} {unit}", ink, {"y": alt.value(0)},
         align="left", dx=5, dy=-6, baseline="bottom",
     )
-    return finished(
-        [bars, words, *card], height=ROW * len(order), padding={"top": 5, "right": 5}
-    )
+    height = ROW * len(order)
+    return finished([bars, words, *card], ink, height=height, padding={"top": 5, "right": 5})

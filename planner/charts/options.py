@@ -61,7 +61,7 @@ def option_bars(
         .mark_text(align="left", fontWeight="bold", **words)
         .encode(y=y, x=alt.datum(-0.62), text="head:N"),
     ]
-    return finished(layers, height=ROW * len(drawn))
+    return finished(layers, ink, height=ROW * len(drawn))
 
 
 def _block(measure: str, own: pd.DataFrame, full: float | None = None) -> pd.DataFrame:

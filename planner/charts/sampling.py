@@ -95,7 +95,7 @@ def stage_bars(
         layers += capacity_line(
             "x", capacity, text, ink, {"y": alt.value(-7)}, align="right", dx=-3
         )
-    return finished(layers, height=ROW * len(order))
+    return finished(layers, ink, height=ROW * len(order))
 
 
 def bars_height(stages: int) -> int:
@@ -175,4 +175,4 @@ def growth(
             dx=5,
             dy=-7,
         )
-    return finished(layers, height=CURVE)
+    return finished(layers, ink, height=CURVE)

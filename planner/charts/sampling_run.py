@@ -53,7 +53,7 @@ def memory(
     words = base.mark_text(
         color=ink, align="left", baseline="top", dx=3, dy=2, angle=90, fontSize=10, opacity=0.8
     ).encode(x="seconds:Q", y=alt.value(0), text="stage:N")
-    return finished([rules, words, lines], height=HEIGHT)
+    return finished([rules, words, lines], ink, height=HEIGHT)
 
 
 def densities(rows: pd.DataFrame, ink: str = INK["light"]) -> alt.LayerChart:
@@ -91,4 +91,4 @@ def densities(rows: pd.DataFrame, ink: str = INK["light"]) -> alt.LayerChart:
             x=alt.value("width"), y=alt.value(0), text="word:N"
         ),
     ]
-    return finished([bars, *words], height=HEIGHT)
+    return finished([bars, *words], ink, height=HEIGHT)

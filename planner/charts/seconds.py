@@ -95,7 +95,7 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
             base.mark_tick(color=ink, thickness=2, size=END, clip=True).encode(x=f"{end}:Q")
             for end in ("from", "to")
         ]
-    return finished(layers, height=ROW * len(set(label)), padding={"top": 5, "right": 5})
+    return finished(layers, ink, height=ROW * len(set(label)), padding={"top": 5, "right": 5})
 
 
 def _folded(rows: pd.DataFrame) -> pd.DataFrame:

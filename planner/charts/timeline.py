@@ -92,7 +92,7 @@ def timeline(
         *_capacity(capacity, unit, ink, _at(lines * LINE + 24, highest), drawn),
         _hover(rows, present, unit, ink),
     ]
-    return finished(layers, height=PLOT, padding={"top": 5, "right": 8})
+    return finished(layers, ink, height=PLOT, padding={"top": 5, "right": 8})
 
 
 def height() -> int:

@@ -81,7 +81,7 @@ def waterfall(
         capacity: a limit to draw, in the axis's unit.
         label: what the limit is; stands in the axis's title, where no bar can cross it.
     """
-    labels = alt.Axis(title=None, labelLimit=190, labelColor=ink)
+    labels = alt.Axis(title=None, labelLimit=190)
     y = alt.Y("name:N", sort=list(rows["name"]), axis=labels)
     longest = max(float(rows["to"].max()), capacity or 0.0)
     scale = alt.Scale(domain=[0, 1.28 * longest], nice=False)
@@ -109,4 +109,4 @@ def waterfall(
         limit = alt.Chart(pd.DataFrame({"limit": [capacity]}))
         rule = limit.mark_rule(strokeDash=[6, 4], strokeWidth=2, color=ink)
         layers.append(rule.encode(x="limit:Q"))
-    return finished(layers)
+    return finished(layers, ink)

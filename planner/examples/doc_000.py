@@ -77,7 +77,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         working=Working("vocabulary", {"vocabulary": VOCABULARY}),
         truth=Working("vocabulary", {"vocabulary": TRUE_VOCABULARY}),
         tested=(OURS, f"{DOCUMENTS}test_document_000_names_the_catalogs_model"),
-        why="Rounded in its sums, 0.04 % too many; 152,064 are those of the 7B model.",
+        why="Rounded in its sums, 0.04% too many; 152,064 are those of the 7B model.",
     ),
     Claim(
         "Model parameters", "1.5B × 2 bytes = 3GB", 3, "GB",

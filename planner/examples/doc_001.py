@@ -95,7 +95,7 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
         "Online KL", "~2x reduction", 2, "×",
         truth=Working("3 * row / (2 * row)", {"row": 4 * VOCABULARY}),
         why="Soft tokens, the policy's logits and the reference's are 38.9 MB each; one of three "
-        "goes. All three are 0.4 % of what the layers keep.",
+        "goes. All three are 0.4% of what the layers keep.",
     ),
     Claim(
         "Reference with a KV cache", "~3-4x faster", 3.5, "×",

@@ -258,7 +258,7 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
         "Embeddings on disk, compressed", "2.5 GB compressed", 2.5, "GB",
         truth=sized("prompts * dimensions * 2"),
         judged="no derivation",
-        why="Half precision is 2.82 GB, and a compressor leaves 92 % of it: 2.59 GB. It leaves as "
+        why="Half precision is 2.82 GB, and a compressor leaves 92% of it: 2.59 GB. It leaves as "
         "much of fp32, 5.21 GB: means of logits are noise to it.",
     ),
     Claim(

@@ -57,7 +57,7 @@ SAFE: tuple[Claim, ...] = held_by((READ,), (
         judged="does not follow",
         tested=(DIRECTION,),
         why="The mean distance to neighbours is sparsity, so 1 / distance favours what is common: "
-        "90 % of prompts in one cluster got 98.7 % of the draws. Weights by distance give it 51.7.",
+        "90% of prompts in one cluster got 98.7% of the draws. Weights by distance give it 51.7.",
     ),
 ))
 """Its line-by-line check."""

@@ -28,7 +28,7 @@ LAYER_FLOPS = Rate(
     unit="FLOPs",
     source=KAPLAN,
     why="q and o span all heads, k and v the key/value heads; a gated MLP has three projections.",
-    ignores="norms, activation functions, rotary embedding and biases (under 1 %)",
+    ignores="norms, activation functions, rotary embedding and biases (under 1%)",
 )
 SPARSE_LAYER_FLOPS = Rate(
     "matrix products of one layer with experts",

@@ -141,7 +141,7 @@ ENGINE_WORKING_SET = Formula(
     category="engine",
     source=VLLM + ": a profile run at max_num_batched_tokens, a sampler run at max_num_seqs, whose "
     "memory is taken again before the first request; 40 start-up logs of vLLM 0.19 say 2.2 GiB "
-    "for Qwen2.5-7B, 1.9 for Llama-3.1-8B, 0.85 for Granite-3.1-8B, as this does within 2 %",
+    "for Qwen2.5-7B, 1.9 for Llama-3.1-8B, 0.85 for Granite-3.1-8B, as this does within 2%",
     why="The larger of one layer's activations and the sampler: logits of every sequence, three "
     "times in fp32, beside the hidden states.",
     ignores="attention metadata and kernel workspaces; soft-capped logits are copied once more",

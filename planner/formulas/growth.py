@@ -38,7 +38,7 @@ GROWN = Formula(
     "counted * maximum(minimum(most, card - reached), 0)",
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json): ten "
-    "steps of 30 to 100 % of the caps, in three drawn orders",
+    "steps of 30 to 100% of the caps, in three drawn orders",
     why="A longer step takes new segments beside those that shorter ones left. The card bounds it: "
     "when it is full the allocator gives back what is free before a request fails.",
     ignores="an engine that wakes beside it, which takes nothing back: empty the cache before",

@@ -53,7 +53,7 @@ ATTENTION_BACK_SHARE = Rate(
     "share of attention's backward",
     "forward_share * backward_over_forward",
     unit="values",
-    source=f"{FLASH}, abstract and section 4: 63 % of an A100's peak back, 73 % forward",
+    source=f"{FLASH}, abstract and section 4: 63% of an A100's peak back, 73% forward",
     why="Two and a half times the operations, at a somewhat smaller share of the peak.",
     ignores="that it was read for one card: 0.75 to 1 elsewhere",
 )

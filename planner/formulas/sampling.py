@@ -213,14 +213,14 @@ RAW_DISK = Formula(
     "embeddings in fp32",
     "prompts * dimensions * 4",
     category="buffers",
-    source="Parquet without compression: 0.1 % more at most, measured",
+    source="Parquet without compression: 0.1% more at most, measured",
     why="Every value in four bytes.",
 )
 HALF_DISK = Formula(
     "embeddings in fp16",
     "prompts * dimensions * 2",
     category="buffers",
-    source="Parquet without compression: 0.1 % more at most, measured",
+    source="Parquet without compression: 0.1% more at most, measured",
     why="Every value in two bytes.",
 )
 COMPRESSED_DISK = Formula(

@@ -122,7 +122,8 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     if cut:
         # The last key may be the half of a field's name.
         halves = [key for key in unknown if any(field.startswith(key) for field in FIELDS)]
-        found = [*cut, *(problem for problem in found if problem.field not in halves)]
+        gone = {*halves, *((CHOSEN,) if tuple(given)[-1] == CHOSEN else ())}
+        found = [*cut, *(problem for problem in found if problem.field not in gone)]
     written = {**base, **values} if "v" in given else values
     run, before, refused = switched(
         values, written, chosen if CHOSEN in given else None, fields_of(version)
@@ -138,11 +139,12 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     following = () if switch is None else (switch.note,)
     told = (*_renamed(given.get("method"), plan, version), *following)
     left_out = () if cut or plan is None else _left_out(known, version)
+    copied = "v" in given and not preset_problems
     return Reading(
         plan=plan,
         problems=tuple(found),
         notes=(*told, *_filled(left_out)),
-        told=(*told, *_lacking(left_out, version)) if "v" in given else told,
+        told=(*told, *_lacking(left_out, version)) if copied else told,
         unknown=tuple(map(_short, unknown)),
         preset=preset,
         chosen=chosen,
@@ -183,10 +185,10 @@ def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[P
     first = len(values) >= PREFIX and tuple(values) == every[: len(values)]
     if not missing or not (named or first):
         return ()
-    sentence = (
-        f"The link was cut off: {len(missing)} of its {len(every)} fields are missing, from "
-        f"{missing[0]} to {missing[-1]}, and are as usual here."
-    )
+    lost = f"{len(missing)} of its {len(every)} fields, from {missing[0]} to {missing[-1]}, are"
+    if len(missing) == len(every):
+        lost = "its fields are all"
+    sentence = f"The link was cut off: {lost} missing, and have their usual values here."
     return (Problem(LINK, sentence, "Copy it again, to its end."),)
 
 
@@ -211,12 +213,9 @@ def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
         return "", {}, []
     preset = presets().get(key) if isinstance(key, str) else None
     if preset is None:
-        known = ", ".join(presets())
-        return (
-            "",
-            {},
-            [Problem("preset", f"There is no preset {_short(key)}.", f"Known: {known}.")],
-        )
+        close = difflib.get_close_matches(str(key)[:64], presets(), n=1)
+        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(presets())}."
+        return "", {}, [Problem("preset", f"There is no preset {_short(key)}.", fix)]
     return preset.key, preset.plan.model_dump(), []
 
 
@@ -258,8 +257,8 @@ def _lacking(fields: Sequence[str], version: int) -> tuple[str, ...]:
         return ()
     every = len(fields_of(version))
     return (
-        f"The link names no preset and {every - len(fields)} of {every} fields; the others are as "
-        "usual here. One that was cut off as it was copied looks so.",
+        f"The link names no preset and {every - len(fields)} of {every} fields; the others have "
+        "their usual values here. A link that was cut off as it was copied looks like that.",
     )
 
 

@@ -258,7 +258,7 @@ def _dry_run(footprint: Footprint, found: DryRun | None) -> Evidence:
 def _agreement(furthest: float) -> str:
     """How far the estimate is from the dry run in the phase where it is furthest off."""
     if abs(furthest) <= SMALL:
-        return "the estimate agrees within 0.1 % in every executed phase"
+        return "the estimate agrees within 0.1% in every executed phase"
     return f"the estimate is at most {furthest:+.1%} off it"
 
 

@@ -112,12 +112,38 @@ def opened(
 
 def share_column() -> Any:
     """The configuration of a column of shares in percent."""
-    return st.column_config.NumberColumn(format="%.0f %%", width="small")
+    return st.column_config.NumberColumn(format="%.0f%%", width="small")
 
 
 def ink() -> str:
     """Colour of words over charts, for the visitor's appearance."""
     return INK["dark" if st.context.theme.type == "dark" else "light"]
+
+
+def card_share_column() -> Any:
+    """The configuration of a column of shares of a card, as bars up to half beyond it.
+
+    Whole percents, as everywhere: the shares given to it are rounded so.
+    """
+    return st.column_config.ProgressColumn(
+        min_value=0, max_value=1.5, format="percent", width=115
+    )
+
+
+def alike(rows: pd.DataFrame, names: Iterable[str]) -> dict[str, Any]:
+    """The configuration of columns of rates and amounts, a column's figures with equal decimals.
+
+    So many as give its least figure three digits; nought and what is not known are left out.
+    """
+    return {name: st.column_config.NumberColumn(format=decimals(rows[name])) for name in names}
+
+
+def decimals(values: Iterable[Any]) -> str:
+    """A format for these numbers that gives the least of them three digits."""
+    known = [abs(float(one)) for one in values if one is not None and not pd.isna(one)]
+    least = min((one for one in known if one), default=0.0)
+    digits = 0 if least >= 100 or not least else 1 if least >= 10 else 2 if least >= 0.1 else 4
+    return f"%,.{digits}f"
 
 
 def numbers(names: Iterable[str], format: str) -> dict[str, Any]:
@@ -136,7 +162,12 @@ def download(label: str, data: Any, name: str, key: str, **more: Any) -> None:
 
 
 def segments(label: str, options: Sequence[str], key: str, place: Any = st, **more: Any) -> str:
-    """One of a few choices."""
+    """One of a few choices.
+
+    What the session has for it is its default, too: a browser shows no choice at all where one
+    comes back after a page without it, as that of a plan that is not possible, and has none.
+    """
+    more = {"default": st.session_state.get(key), **more}
     return str(place.segmented_control(label, options, key=key, required=True, **more))
 
 

@@ -13,12 +13,13 @@ from planner.comparison import old_and_new
 from planner.plan import Plan
 from planner.plan.chosen import Change, differences
 from planner.plan.link import Reading
+from planner.plan.possible_batches import possible_batches
 from planner.plan.query import BENCHMARK, CALIBRATION, LINK
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
-from planner.ui.elements import said, text_table
+from planner.ui.elements import row, said, text_table
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
@@ -106,13 +107,27 @@ def impossible(draft: Draft) -> None:
         icon=":material/block:",
     )
     _list(draft.problems)
-    if "undo" in st.session_state:
-        st.button(
-            "Back to the last possible plan",
-            on_click=session.undo,
-            icon=":material/undo:",
-            key="undo-impossible",
-        )
+    batches = possible_batches(draft.values)
+    if batches:
+        nearest = differences(draft.values, {**draft.values, **batches})
+        st.markdown(f"**Nearest that is possible:** {plain(in_words(nearest))}.")
+    with row("ways-out"):
+        if batches:
+            st.button(
+                "Make it possible",
+                on_click=session.apply,
+                args=(batches,),
+                icon=":material/check:",
+                key="make-possible",
+                type="primary",
+            )
+        if "undo" in st.session_state:
+            st.button(
+                "Back to the last possible plan",
+                on_click=session.undo,
+                icon=":material/undo:",
+                key="undo-impossible",
+            )
 
 
 def about_the_edit(draft: Draft) -> None:

@@ -70,7 +70,7 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
             {
                 "Phase": phase_name(phase),
                 "Verdict": phase_word(phase, footprint.budget_bytes),
-                "Share of card": phase.device_bytes / footprint.budget_bytes,
+                "Share of card": round(phase.device_bytes / footprint.budget_bytes, 2),
                 **sizes,
                 f"Host RAM, {unit.name}": None if host is None else unit.value(host),
                 "Error": interval(error.low, error.high) if error else interval(None, None),

@@ -53,10 +53,10 @@ def say(value: Any) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """A signed relative error: ``−7.0 % to +12.3 %``; words when nobody measured it."""
+    """A signed relative error: ``−7.0% to +12.3%``; words when nobody measured it."""
     if low is None or high is None:
         return "not measured"
-    return f"{low:+.1%} to {high:+.1%}".replace("%", " %").replace("-", "−")
+    return f"{low:+.1%} to {high:+.1%}".replace("-", "−")
 
 
 def put_in(expression: str, inputs: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from planner.plan import Plan
 from planner.plan.presets import presets
 
 PLAN = Plan(finetuning="lora", reference="adapter-disabled")
-NAMES = ("Sharding (fsdp2)", "LoRA, and the reference without it", "Gradient checkpointing")
+NAMES = ("Sharding (FSDP2)", "LoRA, and the reference without it", "Gradient checkpointing")
 
 
 def named(plan: Plan, *names: str) -> list[Switch]:

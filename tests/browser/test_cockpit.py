@@ -75,6 +75,8 @@ def test_after_an_impossible_plan_the_worst_phase_is_the_chosen_one(
         expect(page.get_by_text("This plan is not possible")).to_have_count(int(gpus == "7"))
         settle(page)
     assert chosen(page) == "rollout (the worst)"
+    for name in ("Use the room", "Closed"):  # they came back with nothing chosen
+        expect(page.get_by_role("radio", name=name)).to_be_checked(timeout=10_000)
     length = page.get_by_label("Response, tokens", exact=True)
     length.fill("1024")
     length.press("Enter")

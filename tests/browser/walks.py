@@ -211,7 +211,7 @@ def tries(visitor: Visitor) -> str:
     """Of a plan that is too large for the machine, and of one that is not."""
     visitor.open()
     visitor.turn_to("Trial")
-    most = visitor.page.get_by_text("The most it takes").first.locator("xpath=..").inner_text()
+    most = visitor.page.get_by_text("What it takes").first.locator("xpath=..").inner_text()
     visitor.open(f"trial?{to_query_string(tiny('sft'))}")
     visitor.click("Run the trial")
     with visitor:

@@ -114,13 +114,21 @@ def test_words_stand_beside_the_plot_and_never_cross_the_line() -> None:
     assert [row["text"] for row in rows_of(words)] == ["42.0  ✓ fits", "95.0  ✕ too much"]
 
 
-def test_a_name_stands_in_its_bar_and_only_small_parts_need_a_legend() -> None:
+def test_a_name_stands_in_its_bar_where_the_plot_has_room_for_it() -> None:
     chart = bars()
     names = [row["text"] for layer in layers_with(chart, "text")[:2] for row in rows_of(layer)]
     assert set(names) == {"parameters", "engine", "overhead", "logits", "pool"}
     steps = layers_with(chart, "text")[0]["transform"]
     assert any("width" in step.get("filter", "") for step in steps)
-    assert solid(chart)["encoding"]["color"]["legend"]["values"] == ["overhead", "engine"]
+
+
+def test_every_colour_is_in_the_legend_whatever_the_sizes_are() -> None:
+    """A narrow plot names no small part, and a legend that comes and goes would move the bars."""
+    present = ["parameters", "logits", "overhead", "engine"]
+    for end in (80.0, 800.0):
+        color = solid(bars(capacity=end))["encoding"]["color"]
+        assert color["scale"]["domain"] == present and "values" not in color["legend"]
+    assert {bars(capacity=end)["padding"]["top"] for end in (80.0, 800.0)} == {82}
 
 
 def test_the_chosen_phase_is_marked_and_every_row_can_be_clicked() -> None:

@@ -63,7 +63,7 @@ KEYS = ("policy_forward", "policy_backward", "optimizer_step")
 
 def test_agreement_is_one_sentence() -> None:
     said = sentences(as_the_closed_form())
-    assert "The closed form agrees with the dry run within 0.1 % in every executed phase." in said
+    assert "The closed form agrees with the dry run within 0.1% in every executed phase." in said
     assert not any("furthest" in sentence for sentence in said)
 
 
@@ -81,7 +81,7 @@ def dry_gib(name: str, off: float) -> float:
 def test_how_far_off_is_said_for_the_worst_phase_and_the_furthest_one() -> None:
     said = " ".join(sentences(as_the_closed_form(optimizer_step=0.5)))
     closed, dry = closed_gib("optimizer step"), dry_gib("optimizer step", 0.5)
-    assert "In policy backward the closed form agrees within 0.1 %." in said
+    assert "In policy backward the closed form agrees within 0.1%." in said
     assert (
         f"furthest off in optimizer step: it says {closed / dry - 1:.1%} more, "
         f"{closed:.1f} GiB instead of {dry:.1f} GiB."

@@ -295,6 +295,21 @@ def test_a_complete_link_that_was_cut_off_says_so(part: float, chosen: set[str] 
     assert from_query_string(whole).problems == ()
 
 
+def test_a_link_that_was_cut_off_in_its_first_words_says_it_once() -> None:
+    whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning", "lora_rank"}))
+    cut = from_query_string(whole.partition("&model=")[0][:-3])
+    [problem] = cut.problems
+    assert "its fields are all missing" in problem.message and cut.told == ()
+
+
+def test_a_preset_that_there_is_not_is_one_thing_to_correct_with_the_nearest_name() -> None:
+    reading = from_query_string(f"v={VERSION}&preset=grpo-9b@1&gpus=16")
+    [problem] = reading.problems
+    assert problem.fix == "Did you mean grpo-7b@1?" and reading.told == ()
+    [other] = from_query_string(f"v={VERSION}&preset=xxxxxxxx").problems
+    assert other.fix.startswith("Known: grpo-7b@1, ")
+
+
 def test_a_link_that_was_cut_off_in_a_name_that_begins_like_another_says_so() -> None:
     whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning"}))
     for end in ("&v", "&gpu"):

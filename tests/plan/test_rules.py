@@ -227,11 +227,13 @@ def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
         ({"rollout_tensor_parallel": 8}, "rollout_tensor_parallel", "28 attention heads"),
         ({"model": "google/gemma-2-2b", "attention": "sdpa"}, "attention", "Gemma 2"),
         ({"finetuning": "lora", "lora_targets": "w1"}, "lora_targets", "q_proj"),
-        ({"gpus": "8"}, "gpus", "valid integer"),
-        ({"gpus": 0}, "gpus", "greater than"),
+        ({"gpus": "8"}, "gpus", "it must be a whole number"),
+        ({"gpus": 0}, "gpus", "is '0': it must be at least 1."),
+        ({"gpus": 1_000_000}, "gpus", "it must be at most 65536."),
+        ({"method": "zzz"}, "method", "it must be 'grpo', 'ppo'"),
         ({"gpu_memory_utilization": float("nan")}, "gpu_memory_utilization", "finite"),
         ({"colour": "red"}, "colour", "not a field"),
-        ({"model": "x; curl evil"}, "model", "pattern"),
+        ({"model": "x; curl evil"}, "model", "it has other characters than"),
     ],
 )
 def test_unknown_names_and_values_are_refused(

@@ -97,7 +97,7 @@ def test_a_dry_run_and_a_trial_stand_beside_the_estimate() -> None:
     assert executed.verdict == ran.footprint.verdict.word and "torch" in executed.rests_on
     near = tuple(replace(one, dry_bytes=one.closed_bytes) for one in ran.comparisons)
     agreed = content_of(estimate(PLAN), made=TODAY, dry_run=replace(ran, comparisons=near))
-    assert "agrees within 0.1 %" in agreed.evidence[1].rests_on
+    assert "agrees within 0.1%" in agreed.evidence[1].rests_on
     assert "agrees" not in executed.rests_on
     most = max(one.requested_bytes or 0 for one in figures("trial", 1.01).phases)
     assert measured.verdict == "completed" and measured.rests_on.endswith("2026-01-31")

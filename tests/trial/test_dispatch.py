@@ -213,7 +213,7 @@ def test_a_cluster_that_is_gone_ends_the_trial(
         monkeypatch.setattr(job, "GONE_SECONDS", 2.0)  # a busy head may answer later
         line.cut()
         found = result()
-        assert found.status == "failed" and "has not answered for 2 s" in found.reason
+        assert found.status == "failed" and "has not answered for 2.00 s" in found.reason
         assert found.steps == 7
     finally:
         line.close()
@@ -248,7 +248,7 @@ def test_limits_hold_when_the_node_does_not_keep_them(
     monkeypatch.setattr(job, "SLACK_SECONDS", 0.5)
     folder, result = followed(endless(head, limit_seconds=1.0), tmp_path)
     found = result()
-    assert found.status == "timed out" and "more than 1 s" in found.reason
+    assert found.status == "timed out" and "more than 1.00 s" in found.reason
     until(lambda: job_of(folder, head) == "STOPPED")
 
 

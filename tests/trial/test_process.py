@@ -120,7 +120,7 @@ def test_trials_of_a_device_run_one_by_one_and_a_new_app_finds_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("choices", "status", "said"),
     [
-        ({"limit_seconds": 1.0}, "timed out", "more than 1 s"),
+        ({"limit_seconds": 1.0}, "timed out", "more than 1.00 s"),
         ({"host_limit_bytes": 120 * 2**20}, "host memory", "120 MiB were allowed"),
     ],
 )

@@ -31,7 +31,7 @@ def test_an_error_that_nobody_measured_is_unknown() -> None:
     assert list(COMMITTED.glob("*.json")), "the committed set has moved"
     found = stated_error("sft", "policy backward", own=said(OF_OTHERS[:2]), committed=())
     assert (found.low, found.high) == (None, None)
-    assert "unknown" in found.source and "10 % free" in found.source
+    assert "unknown" in found.source and "10% free" in found.source
 
 
 def test_the_error_of_stored_trials_is_signed_and_counts_them() -> None:
@@ -121,7 +121,7 @@ def test_a_corrected_estimate_states_no_error_of_the_uncorrected_one() -> None:
     before = stated(ESTIMATE, own=said(SCALED), committed=[])
     factors, _ = calibration(SCALED, KIND)
     after = apply(factors, before).footprint
-    assert after.error.low is None and "10 % free" in after.error.source
+    assert after.error.low is None and "10% free" in after.error.source
     assert {phase.error for phase in after.phases} == {None}
 
 

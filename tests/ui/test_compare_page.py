@@ -78,6 +78,22 @@ def test_pins_come_with_a_link_and_stay_on_every_page() -> None:
     assert [one.value for one in app.code][-1:] != [""]
 
 
+def test_a_cell_has_a_methods_name_and_no_more() -> None:
+    app = linked(to_pin(Pinned(presets()["ppo-7b@1"].plan, "ppo")))
+    assert table(app, "Setting")["Method"] == ["PPO", "GRPO"]
+
+
+def test_a_plan_that_only_just_fits_is_no_good_news() -> None:
+    app = linked(to_pin(Pinned(GRPO.changed(response_tokens=24576), "long")))
+    assert not app.success and "Both plans fit, long tightly" in app.warning[0].value
+
+
+def test_what_is_pasted_and_is_no_link_is_said_to_be_none() -> None:
+    app = opened("compare")
+    app.text_input(key="pasted pin").set_value("hello").run()
+    assert "hello is no link of a plan" in words(app) and not pins_in(app)
+
+
 def test_the_link_to_share_has_the_pins() -> None:
     app = linked(to_pin(Pinned(WIDE, "wide")), page="plan")
     assert "pin=8~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value

@@ -133,7 +133,7 @@ def test_an_answer_is_sentences_tables_and_the_timeline(fake_port) -> None:
     text = words(app)
     assert "With the dry run's figures: fits on 1 × H100" in text
     assert "peaks in policy backward" in text
-    assert "Executed Headroom's step with torch 2.13.0 and transformers 5.23.0 in 1.5 s" in text
+    assert "Executed Headroom's step with torch 2.13.0 and transformers 5.23.0 in 1.50 s" in text
     assert "compiled layers keep less" in text
     assert len(app.get("vega_lite_chart")) == 2
     table, alive = tables(app)

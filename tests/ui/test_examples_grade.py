@@ -31,7 +31,7 @@ def test_each_run_stands_with_estimate_and_dry_run() -> None:
     # 143,174,666,896 bytes requested in the backward, by the committed dry run.
     assert before["Dry run, GiB"] == "133.34"
     assert before["Worst phase"] == "policy backward"
-    assert before["Difference"].endswith(" %")
+    assert before["Difference"].endswith("%")
 
 
 def test_the_findings_are_of_the_committed_runs() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -222,6 +224,47 @@ def test_an_impossible_plan_keeps_what_was_typed_and_shows_no_numbers() -> None:
     assert app.metric
 
 
+def test_what_followed_an_edit_stands_below_the_verdict_and_its_figures() -> None:
+    app = opened()
+    field(app, "method").set_value("ppo").run()
+    drawn = [(one.type, str(getattr(one, "value", ""))) for one in in_order(app.main)]
+    followed = next(at for at, (_, text) in enumerate(drawn) if "changed" in text)
+    figures = [at for at, (kind, _) in enumerate(drawn) if kind in ("success", "metric")]
+    assert len(figures) == 6 and max(figures) < followed
+
+
+def in_order(block: Any) -> Iterator[Any]:
+    """What a block holds, from top to bottom."""
+    for child in block.children.values():
+        yield from in_order(child) if hasattr(child, "children") else [child]
+
+
+def test_a_number_beyond_its_limit_is_refused_in_words() -> None:
+    app = opened()
+    field(app, "gpus").set_value(1_000_000).run()
+    said = words(app).replace("\\", "")
+    assert "is '1000000': it must be at most 65536." in said and not app.metric
+    assert field(app, "gpus").value == 1_000_000
+
+
+def test_gpus_that_cannot_share_out_the_batch_offer_the_nearest_that_can() -> None:
+    app = opened()
+    field(app, "gpus").set_value(7).run()
+    assert "Prompts per step 64 → 70, Mini-batch 64 → 70" in words(app)
+    app.button(key="make-possible").click().run()
+    assert not app.exception and app.metric
+    assert field(app, "gpus").value == 7 and field(app, "prompts_per_step").value == 70
+    app.button(key="undo-applied-advice").click().run()
+    assert field(app, "prompts_per_step").value == 64 and "not possible" in words(app)
+
+
+def test_nothing_is_offered_where_no_batch_is_wrong() -> None:
+    app = opened()
+    field(unfold(app, "savers"), "gradient_checkpointing").set_value("selective").run()
+    assert "not possible" in words(app)
+    assert "make-possible" not in [button.key for button in app.button]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
     app = opened(page)
@@ -298,7 +341,7 @@ def test_a_link_with_another_framework_says_what_followed_and_goes_back(
     app = opened(page, **query)
     said = words(app).replace("\\", "")
     assert "Framework → **verl** changed 4 other settings: Padding and packing padded" in said
-    assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step .* → .*, run \$\d+ → \$\d+\.", said)
+    assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step \S+ s and run \$\d+ as before", said)
     assert "The link names" not in said and "dismiss-reading" not in {b.key for b in app.button}
     changed = app.dataframe[0].value.set_index("Setting")
     assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]

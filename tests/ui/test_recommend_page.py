@@ -143,6 +143,9 @@ def test_who_opens_the_page_finds_its_processes_begun(fake) -> None:
 def test_nothing_is_searched_before_somebody_asks_and_the_wish_is_in_the_link(fake) -> None:
     app = opened()
     assert fake.made == [] and "wish" not in app.query_params
+    most, budget = (app.number_input(key=f"wish:{name}") for name in ("max_gpus", "budget_usd"))
+    assert (most.value, most.placeholder) == (None, "8, as now")
+    assert (budget.value, budget.placeholder) == (None, "no limit")
     app.selectbox(key="wish:goal").set_value("cheapest")
     app.number_input(key="wish:max_gpus").set_value(16)
     app.number_input(key="wish:budget_usd").set_value(250.0)

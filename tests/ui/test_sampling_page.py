@@ -33,6 +33,7 @@ def words(app: AppTest) -> str:
 def test_the_answer_stands_first_with_mode_figures_and_a_link() -> None:
     app = opened()
     assert "Fits" in app.success[0].value and "Recommended" in app.success[0].value
+    assert app.success[0].value.count("GiB host RAM") == 1, "what is said is not said again"
     labels = [metric.label for metric in app.metric]
     assert labels == ["Host RAM", "GPU", "Time", "Disk", "Online ends at", "Recall"]
     link = urlsplit(app.code[-1].value)

@@ -123,7 +123,7 @@ def test_no_other_path_is_taken(on: None, name: str) -> None:
 def test_a_result_is_shown_and_what_prompts_say_is_no_markup(on: None) -> None:
     folder = kept(REQUEST)
     app = opened()
-    assert "4 weights in 12 s" in words(app) and "rare prompts favoured" in words(app)
+    assert "4 weights in 12.0 s" in words(app) and "rare prompts favoured" in words(app)
     tables = [str(table.value) for table in app.dataframe]
     assert any("the <b>odd</b> one" in table for table in tables)
     assert any("Embedding" in table and "10.0" in table for table in tables)

@@ -187,7 +187,7 @@ def test_the_knee_is_the_last_count_that_is_worth_its_gpus() -> None:
     assert knee.scaling(table.head(2)) is None
     alone = knee.scaling(table.assign(verdict="fits", step_seconds=[9.0, 99, 99, 99, 99, 99]))
     said = knee.words(alone)
-    assert "**Knee: 1 GPU**" in said and "from 1 GPU (9 s a step)" in said
+    assert "**Knee: 1 GPU**" in said and "from 1 GPU (9.00 s a step)" in said
     assert "no larger count" in knee.words(knee.scaling(table.head(5)))
 
 

@@ -15,6 +15,7 @@ from planner.methods import methods
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import presets
 from planner.ui import tables
+from planner.ui.elements import decimals
 from planner.ui.inputs.groups import GROUPS, MAIN, NOT_SHOWN
 from planner.ui.messages import plain
 from planner.ui.scaling.axes import AXES, border, family, relatives
@@ -63,7 +64,7 @@ def test_units_name_what_they_count() -> None:
 
 def test_an_unmeasured_error_is_not_a_number() -> None:
     assert interval(None, None) == "not measured"
-    assert interval(-0.07, 0.123) == "−7.0 % to +12.3 %"
+    assert interval(-0.07, 0.123) == "−7.0% to +12.3%"
 
 
 def test_a_measured_error_or_the_bounds_are_in_the_table_and_on_the_bars() -> None:
@@ -71,7 +72,7 @@ def test_a_measured_error_or_the_bounds_are_in_the_table_and_on_the_bars() -> No
     error = StatedError(low=-0.2, high=0.25, source="two trials")
     known = replace(FOOTPRINT, phases=(replace(first, error=error), *others))
     table = tables.phase_table(known, UNITS["GiB"])
-    assert list(table["Error"])[:2] == ["−20.0 % to +25.0 %", "not measured"]
+    assert list(table["Error"])[:2] == ["−20.0% to +25.0%", "not measured"]
     measured, *rest = tables.bar_peaks(known, UNITS["GiB"])
     size = first.device_bytes / 2**30
     assert (measured.least, measured.most) == pytest.approx((size / 1.25, size / 0.8))
@@ -113,6 +114,14 @@ def verdicts(*words: str) -> pd.DataFrame:
 )
 def test_the_border_is_said_in_words(words: tuple[str, ...], said: str) -> None:
     assert border(verdicts(*words), "gpus", "GPUs") == said
+
+
+def test_a_columns_figures_have_equal_decimals_three_digits_of_the_least() -> None:
+    assert decimals([9.328, 13.49, None]) == "%,.2f"
+    assert decimals([36.22, 1200.0]) == "%,.1f"
+    assert decimals([439.0, float("nan")]) == "%,.0f"
+    assert decimals([0.0, 0.0312]) == "%,.4f"
+    assert decimals([]) == "%,.0f"
 
 
 def test_impossible_plans_do_not_count_as_running() -> None:

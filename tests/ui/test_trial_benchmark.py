@@ -76,7 +76,7 @@ def test_measured_stands_beside_published_and_nothing_is_applied_unasked(card: N
     app = opened()
     (table,) = [one.value for one in app.dataframe if "Efficiency" in one.value]
     row = table[table["Efficiency"] == "Training, of the dense peak"].iloc[0]
-    assert row.tolist()[1:] == ["30.0 %", "20.0 % to 40.0 %", "45.0 %", "28.0 % to 58.0 %"]
+    assert row.tolist()[1:] == ["30.0%", "20.0% to 40.0%", "45.0%", "28.0% to 58.0%"]
     assert set(table["Efficiency"]) == set(LABELS.values())
     assert table.iloc[-1]["Measured"] == "0.44 ms"
     assert "CUDA context: " in words(app) and "torch 2.13.0+cu130" in words(app)

@@ -43,7 +43,7 @@ def test_the_medians_are_shown_and_nothing_is_applied_unasked() -> None:
     (table,) = [one.value for one in app.dataframe if "Measured beside estimate" in one.value]
     row = table[(table["Phase"] == "policy backward") & (table["Quantity"] == "requested")]
     assert row[["Measured beside estimate", "Lowest", "Highest", "Trials"]].values.tolist() == [
-        ["+5.0 %", "+2.0 %", "+30.0 %", "3"]
+        ["+5.0%", "+2.0%", "+30.0%", "3"]
     ]
     assert "the medians of 3 trials" in words(app)
     assert "calibration" not in app.query_params
@@ -68,7 +68,7 @@ def test_applied_it_is_in_the_link_is_said_on_plan_and_comes_off() -> None:
 def test_plan_states_the_error_that_trials_have_shown_and_applies_them_when_asked() -> None:
     History().add(*TRIALS)
     app = opened("plan")
-    assert "Error of the peak: −23.1 % to −2.0 %; 3 stored trials of sft on" in words(app)
+    assert "Error of the peak: −23.1% to −2.0%; 3 stored trials of sft on" in words(app)
     assert "calibration" not in app.query_params
     app.button(key=APPLY).click().run()
     assert not app.exception
@@ -96,7 +96,7 @@ def test_a_visitor_who_may_run_no_trials_sees_no_errors_of_theirs(
 def test_trials_that_do_not_hold_for_the_plan_are_no_correction(result: TrialResult) -> None:
     History().add(result)
     app = opened()
-    assert "its error is unknown: keep at least 10 % free" in words(app)
+    assert "its error is unknown: keep at least 10% free" in words(app)
     assert not has_button(app)
     plan = opened("plan")
     assert "of this method on this card" not in words(plan) and not has_button(plan)

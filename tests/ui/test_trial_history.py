@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.query import to_query_string
 from planner.trial.ask.folders import TrialFolder, new_folder
@@ -98,6 +99,8 @@ def test_every_stored_trial_is_listed_newest_first(history: History) -> None:
     app = opened()
     assert listed(app) == ["stopped-trial", "second-trial", "first-trial"]
     assert "Choose a line to open its trial" in words(app)
+    [table] = [one.value for one in app.dataframe if "Trial" in one.value]
+    assert set(table["Method"]) <= {method.title for method in methods().values()}
 
 
 def test_an_empty_history_says_how_it_fills(own_trials: Path, monkeypatch: Any) -> None:
@@ -130,7 +133,7 @@ def test_one_opens(history: History) -> None:
 def test_two_are_compared(history: History) -> None:
     app = chosen(opened(), 2, 1)
     tables = [one.value for one in app.dataframe if "Memory, difference" in one.value]
-    assert len(tables) == 1 and tables[0]["Memory, difference"][0] == "+50.0 %"
+    assert len(tables) == 1 and tables[0]["Memory, difference"][0] == "+50.0%"
     before, after = f"{PLAN.response_tokens:,}", f"{LONGER.response_tokens:,}"
     assert f"{before} → {after}" in words(app)
 
@@ -209,8 +212,8 @@ def test_phases_of_either_stand_side_by_side() -> None:
     table = rows.side_by_side(FIRST, result("other-trial", measured=more), GIB)
     assert list(table["Phase"]) == ["policy forward", "optimizer step"]
     assert list(table["Memory, first"]) == ["2.0 GiB", "—"]
-    assert list(table["Memory, difference"]) == ["0.00 %", "—"]
-    assert list(table["Time, difference"]) == ["+50.0 %", "—"]
+    assert list(table["Memory, difference"]) == ["0.00%", "—"]
+    assert list(table["Time, difference"]) == ["+50.0%", "—"]
 
 
 def test_nothing_of_the_history_is_shown_where_trials_are_off(

@@ -41,7 +41,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def test_nothing_starts_until_somebody_presses(stand_in: StandIn) -> None:
     app = opened()
     assert "5 steps, 3 of them measured" in words(app)
-    assert "At most" in words(app) and "when it is ended" in words(app)
+    assert "At most" in words(app) and "then it is ended" in words(app)
     assert "No trial of this plan has run" in words(app)
     assert stand_in.asked == [] and not app.button(key=START).disabled
 
@@ -102,9 +102,9 @@ def test_measured_stands_beside_predicted_for_every_phase() -> None:
     assert list(table["Phase"]) == [*PREDICTED]
     assert list(table["Memory, predicted"]) == ["0.98 GiB", "2.0 GiB"]
     assert list(table["Memory, measured"]) == ["0.99 GiB", "2.0 GiB"]
-    assert list(table["Difference"]) == ["+1.0 %"] * 2
+    assert list(table["Difference"]) == ["+1.0%"] * 2
     assert list(table["Time, predicted"]) == ["—"] * 2  # of a GPU, and this is a processor
-    assert list(table["Time, measured"]) == ["4 s"] * 2
+    assert list(table["Time, measured"]) == ["4.00 s"] * 2
     assert "says nothing of a GPU's time" in words(app)
 
 

@@ -43,7 +43,7 @@ def compared(found: CardBenchmark) -> list[tuple[str, str, str, str, str]]:
 
 def value(number: float, seconds: bool) -> str:
     """A share in percent, or a time."""
-    return f"{1e3 * number:.3g} ms" if seconds else f"{100 * number:.1f} %"
+    return f"{1e3 * number:.3g} ms" if seconds else f"{100 * number:.1f}%"
 
 
 def _span(low: float, high: float, seconds: bool) -> str:
@@ -59,7 +59,7 @@ def listed(found: CardBenchmark) -> list[tuple[str, str, str, str, str, str]]:
             ", ".join(f"{value:,} {name}" for name, value in row.sizes.items()),
             _short(row.seconds),
             _rate(row),
-            "" if row.share is None else f"{100 * row.share:.1f} % of {row.of}",
+            "" if row.share is None else f"{100 * row.share:.1f}% of {row.of}",
         )
         for row in found.measured
     ]

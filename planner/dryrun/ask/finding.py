@@ -141,7 +141,7 @@ def _agreement(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
         return
     furthest = max(off, key=lambda one: abs(one.difference or 0.0))
     if abs(furthest.difference or 0.0) <= SMALL:
-        yield "The closed form agrees with the dry run within 0.1 % in every executed phase."
+        yield "The closed form agrees with the dry run within 0.1% in every executed phase."
         return
     if worst.name in (one.phase for one in off if one is not furthest):
         own = next(one for one in off if one.phase == worst.name)
@@ -152,7 +152,7 @@ def _agreement(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
 def _differs(one: Comparison, read: Read) -> str:
     share = one.difference or 0.0
     if abs(share) <= SMALL:
-        return "agrees within 0.1 %"
+        return "agrees within 0.1%"
     assert one.dry_bytes is not None and one.closed_bytes is not None
     way = "more" if share > 0 else "less"
     return f"says {abs(share):.1%} {way}, {read(one.closed_bytes)} instead of {read(one.dry_bytes)}"

@@ -62,7 +62,7 @@ def describe(request: TrialRequest) -> Description:
         refused=refused,
         most_bytes=most,
         most_seconds=request.limit_seconds,
-        most_words=f"At most {words}, and {read_seconds(request.limit_seconds)}, when it is ended.",
+        most_words=f"At most {words}, and {read_seconds(request.limit_seconds)}; then it is ended.",
     )
 
 
@@ -86,5 +86,5 @@ def _most(request: TrialRequest) -> tuple[int, str]:
         if request.host_limit_bytes is not None:
             return guarded, f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
         # What is free changes from one look to the next; the share of it does not.
-        return guarded, f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
+        return guarded, f"{GUARDED:.0%} of this machine's free memory"
     return needed, f"{read_bytes(needed)} of {whose} {by}"

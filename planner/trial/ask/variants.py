@@ -47,9 +47,9 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
     if sharding_of(plan).ddp and ours(standing.code):
-        notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
+        notes.append("One replica runs, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
-        notes.append("Responses were not sampled in the steps: the plan's engine does that.")
+        notes.append("Responses are not sampled in the steps: the plan's engine does that.")
     running = standing.plan
     if code_of(running.framework) != standing.code:
         running = running.model_copy(update={"framework": standing.code})

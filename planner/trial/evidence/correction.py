@@ -21,7 +21,7 @@ LEVELS = tuple(quantity for quantity in QUANTITIES if quantity != "seconds")
 LEFT = StatedError(
     low=None,
     high=None,
-    source="corrected by trials, and nobody knows the error that is left. Keep at least 10 % free.",
+    source="corrected by trials, and nobody knows the error that is left. Keep at least 10% free.",
 )
 
 

@@ -27,7 +27,7 @@ COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
 ``gpu-*.json`` is of ``python -m accuracy.gpu``, ``trials-*.json`` of ``python -m accuracy.trials``.
 """
 
-UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10 % free."
+UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10% free."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ def page(plan: Plan) -> None:
     shown = pins.named(plan)
     plans = compared([(name, one.plan) for name, one, _ in shown], compute.footprint)
     if len(plans) > 1:
-        tell("good" if all(one.runs for one in plans) else "doubt", summary(plans))
+        fit = all(one.footprint.verdict.word == "fits" for one in plans)
+        tell("good" if fit else "doubt", summary(plans))
     else:
         st.markdown(
             "**Pin this plan, then change it in the sidebar:** both stand here beside each other. "
@@ -107,7 +108,7 @@ def _settings(plans: Sequence[Compared]) -> None:
     found = differing([one.plan for one in plans])
     st.subheader(f"{read_count(len(found), 'setting')} that differ{'s' * (len(found) == 1)}")
     table = rows.settings(found, plans)
-    text_table(table, "compared-settings", "Settings that are not the same in all plans", most=14)
+    text_table(table, "compared-settings", "Settings that are not the same in all plans", most=30)
 
 
 def _phases(plans: Sequence[Compared]) -> None:
@@ -138,7 +139,7 @@ def _matters(plans: Sequence[Compared]) -> None:
         found = effects(first.plan, after.plan, compute.footprint)
     table = rows.matters(found, first, after, session.read)
     if table.empty:
-        st.markdown("No single difference moves memory, time or cost by 1 % or the verdict.")
+        st.markdown("No single difference moves memory, time or cost by 1% or the verdict.")
     else:
         text_table(table, "compared-effects", "What each difference adds", right=3, most=14)
         st.caption(
@@ -147,4 +148,4 @@ def _matters(plans: Sequence[Compared]) -> None:
             "They need not add up, since settings act on each other."
         )
     if idle := rows.idle(found):
-        st.markdown(f"**Moves nothing by 1 %:** {plain(', '.join(idle))}.")
+        st.markdown(f"**Moves nothing by 1%:** {plain(', '.join(idle))}.")

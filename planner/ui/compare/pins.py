@@ -132,6 +132,9 @@ def _paste() -> None:
     st.session_state[PASTED] = ""
     if not text:
         return
+    if "=" not in text:
+        st.session_state[ERROR] = f"{text[:40]} is no link of a plan. Copy one from Share on Plan."
+        return
     try:
         pin([Pinned(from_link(text))])
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -33,12 +34,17 @@ def settings(differences: Sequence[Difference], plans: Sequence[Compared]) -> pd
         [
             (
                 short_label(one.field) + (" (changes nothing in any of them)" if one.idle else ""),
-                *(spoken(one.field, value) for value in one.values),
+                *(in_a_cell(one.field, value) for value in one.values),
             )
             for one in differences
         ],
         columns=["Setting", *(one.name for one in plans)],
     )
+
+
+def in_a_cell(field: str, value: Any) -> str:
+    """A value by its name alone: a cell has no room for what its list explains behind a dot."""
+    return spoken(field, value).partition(" · ")[0]
 
 
 def phases(plans: Sequence[Compared], unit: Unit) -> pd.DataFrame:
@@ -83,8 +89,8 @@ def matters(
         found.append(
             (
                 joined([short_label(each.field) for each in one.changes]),
-                joined([spoken(each.field, each.before) for each in one.changes]),
-                joined([spoken(each.field, each.after) for each in one.changes]),
+                joined([in_a_cell(each.field, each.before) for each in one.changes]),
+                joined([in_a_cell(each.field, each.after) for each in one.changes]),
                 *read_moved(one.telling, read),
                 f"set alone in {before.name}" if alone else f"left out of {after.name}",
             )

@@ -90,7 +90,7 @@ def runs(cases: Sequence[Case]) -> None:
                 "Run": case.label,
                 f"Estimate, {unit.name}": f"{unit.value(estimated):,.2f}",
                 f"Dry run, {unit.name}": f"{unit.value(found.requested_bytes):,.2f}",
-                "Difference": f"{estimated / found.requested_bytes - 1:+.3%}".replace("%", " %"),
+                "Difference": f"{estimated / found.requested_bytes - 1:+.3%}",
                 "Worst phase": found.worst,
                 "On the card": session.read(footprint.device_bytes),
             }

@@ -110,13 +110,18 @@ def select(
 
 
 def _number(name: str, value: float) -> None:
+    """A number; a whole one has no largest value here.
+
+    What is beyond an input's own limit never leaves the browser, and the page would go on with the
+    verdict of another plan; so the plan refuses it, in words.
+    """
     low, high = bounds(name)
     whole = KINDS[name] is int
     low, high = min(low, value), max(high, value)
     st.number_input(
         label(name),
         min_value=low if whole else float(low),
-        max_value=high if whole else float(high),
+        max_value=None if whole else float(high),
         value=value,
         step=STEPS.get(name, 1 if whole else 0.1),
         format="%d" if whole else "%.2f",

@@ -14,8 +14,8 @@ def show() -> None:
     draft = session.draft()
     if draft.plan is None:
         return
-    messages.about_the_edit(draft)
     footprint = compute.footprint(draft.plan)
     verdict.sentence(footprint)
     verdict.figures(footprint, compute.price(draft.plan))
+    messages.about_the_edit(draft)  # below them: they stay where the eye is
     compute.let_it_show()

@@ -17,7 +17,7 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.search.ask import Mending
 from planner.ui import compute
-from planner.ui.elements import ROW, numbers, row, said
+from planner.ui.elements import ROW, alike, card_share_column, numbers, row, said
 from planner.ui.state import session
 from planner.units import read_count, read_seconds, read_usd
 from planner.wording.display import plain
@@ -57,8 +57,9 @@ def show(footprint: Footprint) -> None:
     if not shown:
         st.info("This plan fits on no card of the catalog, however many of it.")
         return
+    rows = _table(plan, shown)
     st.dataframe(
-        _table(plan, shown),
+        rows,
         hide_index=True,
         height=(min(len(shown), MOST_ROWS) + 1) * ROW + 3,
         key="other-gpus",
@@ -68,7 +69,7 @@ def show(footprint: Footprint) -> None:
             "Apply": st.column_config.ButtonColumn(
                 "", width=90, pinned=True, on_click=_apply, args=(shown,), key=APPLY
             ),
-            **_columns(),
+            **_columns(rows),
         },
     )
     _named_row(plan, shown)
@@ -179,7 +180,7 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
             "Step, s": one.step_seconds,
             "Run, $": one.usd_run,
             f"Peak, {unit.name}": unit.value(one.device_bytes) if one.device_bytes else None,
-            "Of card": one.device_bytes / one.budget_bytes
+            "Of card": round(one.device_bytes / one.budget_bytes, 2)
             if one.device_bytes and one.budget_bytes
             else None,
             "Worst phase": one.worst,
@@ -192,11 +193,11 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
     )
 
 
-def _columns() -> dict[str, Any]:
+def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     return {
-        "Of card": st.column_config.ProgressColumn(min_value=0, max_value=1.5, format="percent"),
+        "Of card": card_share_column(),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),
-        **numbers(["Step, s", "Step, s: from", "to"], "%.3g"),
+        **alike(rows, ["Step, s", "Step, s: from", "to"]),
         **numbers(["Run, $", "Run, $: from", "to "], "%,.0f"),
         "Mended by": st.column_config.TextColumn(width=260),
     }

@@ -14,7 +14,7 @@ import streamlit as st
 
 from planner.charts import bars
 from planner.footprint import Footprint, Phase
-from planner.ui.elements import ink, numbers
+from planner.ui.elements import alike, card_share_column, ink, numbers
 from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import bar_parts, bar_peaks, phase_name, phase_table
@@ -90,16 +90,15 @@ def _table(footprint: Footprint) -> None:
     unit = session.unit()
     rows = phase_table(footprint, unit)
     sizes = [name for name in rows.columns if name.endswith(unit.name)]
-    share = st.column_config.ProgressColumn(min_value=0, max_value=1.5, format="percent")
     st.dataframe(
         rows,
         hide_index=True,
         key="phase-table",
         alt="Peak memory and seconds of each phase",
         column_config={
-            "Share of card": share,
-            **numbers(["Seconds", "At least", "At most"], "%.3g"),
-            **numbers(sizes, "%.2f"),
+            "Share of card": card_share_column(),
+            **alike(rows, ["Seconds", "At least", "At most"]),
+            **numbers(sizes, "%.1f"),
         },
     )
 

@@ -145,14 +145,14 @@ def causes(footprint: Footprint) -> None:
             "Cause": term.name,
             "Phase": phase_name(phase),
             "Model": term.role,
-            "Share of step": 100 * float(term.seconds) / total,
+            "Of step": 100 * float(term.seconds) / total,
         }
         for phase, term in found
     )
-    shares = {"Share of step": share_column()}
+    columns = {"Of step": share_column(), "Cause": st.column_config.TextColumn(width=190)}
     listed, panel = beside(5, 3)
     with listed:
-        phase, term = found[opened(rows, "causes", "Causes of a step's time", shares)]
+        phase, term = found[opened(rows, "causes", "Causes of a step's time", columns)]
     with panel:
         st.markdown(f"**{term.name}** · {phase_name(phase)}")
         explain_time(term)
@@ -190,7 +190,6 @@ def rates(footprint: Footprint, price: Cost) -> None:
         {
             "Value": read_figure(one),
             "Figure": one.name[0].upper() + one.name[1:],
-            "Unit": "" if one.rate.unit in ("US dollars", "share of the peak") else one.rate.unit,
         }
         for one in found
     )

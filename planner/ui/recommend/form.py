@@ -67,17 +67,21 @@ def form(plan: Plan, running: bool) -> None:
             LIMITS["max_gpus"],
             0,
             MOST_GPUS,
+            None,
             key="wish:max_gpus",
-            help=f"0: as many as the plan has, {plan.gpus:,}.",
+            placeholder=f"{plan.gpus:,}, as now",
+            help=f"Empty: as many as the plan has, {plan.gpus:,}.",
         )
         for place, name in ((budget, "budget_usd"), (deadline, "deadline_hours")):
             place.number_input(
                 LIMITS[name],
                 0.0,
                 999_999_999.0,
+                None,
                 key=f"wish:{name}",
                 format="%.6g",
-                help="Of the whole run; 0 is no limit.",
+                placeholder="no limit",
+                help="Of the whole run; empty is no limit.",
             )
         kept, cards = st.columns([3, 2])
         kept.multiselect(
@@ -148,10 +152,10 @@ def _wish(plan: Plan) -> Wish:
         goal=given["goal"],
         free=tuple(free),
         keep=tuple(name for name in FIELDS if name in st.session_state["wish:keep"]),
-        max_gpus=int(given["max_gpus"]),
+        max_gpus=int(given["max_gpus"] or 0),
         cards=tuple(given["cards"]),
-        budget_usd=float(given["budget_usd"]),
-        deadline_hours=float(given["deadline_hours"]),
+        budget_usd=float(given["budget_usd"] or 0),
+        deadline_hours=float(given["deadline_hours"] or 0),
         lora_allowed=LORA in allowed,
         framework="" if framework == plan.framework else framework,
     )
@@ -192,9 +196,9 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
         "framework": wish.framework or plan.framework
         if wish
         else scripted(plan, session.draft().chosen),
-        "max_gpus": usual.max_gpus or (plan.gpus if gpus_free else 0),
-        "budget_usd": usual.budget_usd,
-        "deadline_hours": usual.deadline_hours,
+        "max_gpus": usual.max_gpus or (plan.gpus if gpus_free else None),
+        "budget_usd": usual.budget_usd or None,
+        "deadline_hours": usual.deadline_hours or None,
         "cards": [card for card in usual.cards if card in _cards()] or (priced if any_card else []),
         "keep": keep,
         "allowed": allowed,

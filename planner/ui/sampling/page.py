@@ -83,7 +83,9 @@ def _impossible(problems: tuple[Problem, ...]) -> None:
 
 def _verdict(found: SamplingEstimate) -> None:
     mode, other = found.advice.mode, found.advice.plan
-    recommended = f"Recommended: {mode or 'no mode'}. {found.advice.reason}"
+    room, _, rest = found.advice.reason.partition(", ")
+    why = f", {rest}" if room in found.sentence else f". {found.advice.reason}"
+    recommended = f"Recommended: {mode or 'no mode'}{why}"
     tell(TONES.get(found.word, "neutral"), spoken(f"{found.sentence}. {recommended}"))
     if other is not None and other != found.plan:
         st.button(

@@ -10,7 +10,7 @@ import streamlit as st
 
 from planner.plan import Plan, try_plan
 from planner.sweeps.grid import followed
-from planner.ui.elements import ROW, download, numbers
+from planner.ui.elements import ROW, alike, download, numbers, share_column
 from planner.ui.scaling.axes import CARD, TITLES
 from planner.ui.state import session
 from planner.ui.tables import as_csv
@@ -41,12 +41,11 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
         "$ at least": "low_usd_run",
         "$ at most": "high_usd_run",
         "Tokens/s per GPU": "tokens_per_second_per_gpu",
-        "MFU of the update": "mfu",
-        "HFU of the update": "hfu",
         "GPU-hours of step": "gpu_hours_per_step",
         "GPU-hours of run": "gpu_hours_run",
         "Step, $": "usd_per_step",
     }
+    shares = {"MFU of the update": "mfu", "HFU of the update": "hfu"}
     peak, *others = ((name, _of(rows, column) / unit.size_bytes) for name, column in sizes.items())
     shown = pd.DataFrame(
         {
@@ -57,6 +56,7 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
             peak[0]: peak[1],
             "Worst phase": rows["worst_phase"].astype(object),
             **{name: _of(rows, column) for name, column in figures.items()},
+            **{name: 100 * _of(rows, column) for name, column in shares.items()},
             **dict(others),
         }
     )
@@ -71,7 +71,9 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
         column_config={
             "Verdict": st.column_config.TextColumn(width=110),
             "Limit met": st.column_config.TextColumn(width=170),
-            **numbers([*sizes, *figures], "%.4g"),
+            **numbers(sizes, "%.1f"),
+            **alike(shown, figures),
+            **dict.fromkeys(shares, share_column()),
         },
     )
     chosen = [place for place in found.selection.rows if place < len(rows)]

@@ -93,7 +93,7 @@ def section(footprint: Footprint) -> None:
     if found is None:
         st.caption(
             "No stored trial has this method, card and torch version, so there is nothing to "
-            "correct the estimate with; its error is unknown: keep at least 10 % free. Trials on "
+            "correct the estimate with; its error is unknown: keep at least 10% free. Trials on "
             "a processor correct nothing of a GPU."
         )
         return

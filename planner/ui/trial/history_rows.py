@@ -28,7 +28,7 @@ def listed(lines: Sequence[Summary]) -> pd.DataFrame:
         (
             line.created.replace("T", " ").removesuffix("Z"),
             f"{line.status}, censored" if line.censored else line.status,
-            line.method,
+            spoken("method", line.method).partition(" · ")[0],
             line.model,
             line.device_name,
             line.torch_version or NOBODY,

@@ -98,7 +98,7 @@ def _described(request: TrialRequest) -> None:
         st.warning(said(told.refused), icon=":material/block:")
         return
     st.markdown(f"**What runs.** {said(told.runs)}")
-    st.markdown(f"**The most it takes.** {said(told.most_words)}")
+    st.markdown(f"**What it takes.** {said(told.most_words)}")
     if told.notes:
         st.caption(said(" ".join(told.notes)))
 

@@ -228,10 +228,10 @@ def _seconds(seconds: float | None) -> str:
 
 
 def share(value: float) -> str:
-    """A signed share: ``+0.02 %``, ``−3.1 %``; nothing but zeros has no sign."""
+    """A signed share: ``+0.02%``, ``−3.1%``; nothing but zeros has no sign."""
     digits = 2 if abs(value) < 0.01 else 1
-    text = f"{value:+.{digits}%}".replace("%", " %").replace("-", "−")
-    return text if text.strip("+−0. %") else text.lstrip("+−")
+    text = f"{value:+.{digits}%}".replace("-", "−")
+    return text if text.strip("+−0.%") else text.lstrip("+−")
 
 
 def _card(plan: Plan) -> str:
