@@ -48,7 +48,7 @@ def worker(server: str) -> int:
     def reads_from_it() -> int | None:
         pipes = [os.readlink(one) for one in handles.iterdir() if one.is_symlink()]
         found = (with_open(0, pipe) for pipe in pipes if pipe.startswith("pipe:"))
-        return next((one for one in found if one and "dryrun.run." in called(one)), None)
+        return next((one for one in found if one and "dryrun.run.work" in called(one)), None)
 
     return int(until(reads_from_it))
 
