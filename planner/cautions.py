@@ -227,10 +227,10 @@ def _cache_warnings(scene: Scene) -> Iterator[str]:
 
 def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     limit, need = scene.plan.host_ram_per_node, max(map(_host_bytes, phases))
-    most = max(phase.host_high_bytes or 0 for phase in phases)
     if not limit and need >= 200 * 2**30:
         yield f"A node needs at least {read_gib(need)} GiB of host RAM."
-    if need <= limit < most:
+    most = max(phase.host_high_bytes or 0 for phase in phases) if limit >= need else 0
+    if limit < most:
         yield (
             f"A node may need up to {read_gib(most)} GiB of host RAM, more than its "
             f"{read_gib(limit)} GiB: what processes with a card take there is known roughly."

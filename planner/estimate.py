@@ -164,32 +164,33 @@ def _phase(
     instant, own = phase.instants[peak], sums[peak]
     times = phase_terms(scene, phase)
     alive, reserved, inherited = instant.everything, segments.total.centre, segments.inherited
-    idle = sum(term.bytes for term in alive if term.category == "allocator" and not term.host)
-    extra = (
+    idle = sum([term.bytes for term in alive if term.category == "allocator" and not term.host])
+    extra = [
         allocator.ROUNDING("process", allocated=own.allocated, requested=own.requested),
         allocator.SEGMENT_SLACK("process", slack=own.slack - idle),
-        allocator.OTHER_INSTANT("process", needed=segments.needed, own=own.reserved),
-        *(() if segments.held is None else (segments.held,)),
-        *_doubted(instant, segments.doubt),
-        allocator.CACHED(
-            "process",
-            carried=segments.carried.centre,
-            own=segments.own.centre,
-            between=(inherited.low, inherited.high),
-        ),
-    )
+    ]
+    if segments.needed != own.reserved:
+        needed = {"needed": segments.needed, "own": own.reserved}
+        extra.append(allocator.OTHER_INSTANT("process", **needed))
+    if segments.held is not None:
+        extra.append(segments.held)
+    extra += _doubted(instant, segments.doubt)
+    if inherited.centre or inherited.high:
+        sizes = {"carried": segments.carried.centre, "own": segments.own.centre}
+        between = inherited.low, inherited.high
+        extra.append(allocator.CACHED("process", between=between, **sizes))
     return Phase(
         kind=phase.kind,
         role=phase.role,
         rank=phase.rank,
         instant=instant.name,
-        terms=tuple(term for term in (*alive, *extra) if term.bytes or term.high),
+        terms=tuple([term for term in (*alive, *extra) if term.bytes or term.high]),
         requested_bytes=int(own.requested),
         allocated_bytes=int(own.allocated),
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + own.outside),
-        host_bytes=max(int(one.host) for one in sums),
-        seconds=None if times is None else sum(term.seconds for term in times),
+        host_bytes=int(max([one.host for one in sums])),
+        seconds=None if times is None else sum([term.seconds for term in times]),
         times=times or (),
         doubt=None if times is None else doubt_of(scene, phase.kind),
         per_step=phase.per_step,

@@ -100,15 +100,14 @@ class Phase:
     @property
     def pool_bytes(self) -> int:
         """Of ``device_bytes``, what an engine's share leaves for its cache: chosen, not needed."""
-        return sum(int(term.bytes) for term in self.terms if term.name == POOL)
+        return sum([int(term.bytes) for term in self.terms if term.name == POOL])
 
     @property
     def training_bytes(self) -> int:
         """Device bytes without an engine that is awake, since all of that is its own share."""
-        if not any(term.name == AWAKE and not term.host for term in self.terms):
-            return self.device_bytes
         engine = [term for term in self.terms if term.category == "engine" and not term.host]
-        return self.device_bytes - sum(int(term.bytes) for term in engine)
+        awake = any(term.name == AWAKE for term in engine)
+        return self.device_bytes - awake * sum(int(term.bytes) for term in engine)
 
     @property
     def low_bytes(self) -> int:
@@ -131,12 +130,12 @@ class Phase:
         return None if self.host_bytes is None else self.host_bytes + self._above(host=True)
 
     def _below(self, *, host: bool) -> int:
-        terms = (term for term in self.terms if term.host is host)
-        return sum(int(term.bytes - term.low) for term in terms if term.low is not None)
+        doubtful = [term for term in self.terms if term.low is not None and term.host is host]
+        return sum(int(term.bytes - term.low) for term in doubtful)
 
     def _above(self, *, host: bool) -> int:
-        terms = (term for term in self.terms if term.host is host)
-        return sum(int(term.high - term.bytes) for term in terms if term.high is not None)
+        doubtful = [term for term in self.terms if term.high is not None and term.host is host]
+        return sum(int(term.high - term.bytes) for term in doubtful)
 
     @property
     def most_bytes(self) -> int:

@@ -13,6 +13,7 @@ from functools import lru_cache, reduce, wraps
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy import ndarray
 
 Num: TypeAlias = Any
 """An ``int`` (or ``float``) for one plan; an integer (or float) array for a sweep."""
@@ -68,7 +69,7 @@ def power_of_two(value: Num) -> Num:
 def maximum(*values: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) is ndarray:
             return reduce(np.maximum, values)
     return max(values)
 
@@ -76,9 +77,14 @@ def maximum(*values: Num) -> Num:
 def minimum(*values: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) is ndarray:
             return reduce(np.minimum, values)
     return min(values)
+
+
+def some(value: Num) -> bool:
+    """Whether a number is not zero, or any of an array."""
+    return bool(value.any() if type(value) is ndarray else value)
 
 
 def where(condition: Num, then: Num, otherwise: Num) -> Num:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from planner.formulas.allocator import (
     held_bytes,
 )
 from planner.term import Instant, Term
-from planner.totals.levels import Adder
+from planner.totals.levels import Adder, MeshAdder
 from planner.totals.segments import cached_before, in_process
 from planner.units import KIB, MIB
 from planner.values.step_phases import LOAD, OPTIMIZER_STEP, POLICY_FORWARD, ROLLOUT
@@ -79,15 +81,34 @@ def test_cublas_workspace_by_card(capability: str, expected: int) -> None:
     assert cublas_workspace_bytes(capability) == expected
 
 
-def test_host_and_engine_are_outside_the_allocator() -> None:
+@pytest.mark.parametrize("adder", [Adder, MeshAdder])
+def test_host_and_engine_are_outside_the_allocator(adder: type[Adder]) -> None:
     instant = Instant(
         name="now",
-        terms=(term(512), term(512, host=True)),
-        shared=((term(1024, category="engine"), term(2048)),),
+        terms=(term(512), term(512, host=True), term(7 * MIB, category="allocator")),
+        shared=((term(1024, category="engine"), term(11 * MIB, category="logits")),),
     )
-    sums = Adder(expandable_segments=False).totals(instant)
-    assert (sums.requested, sums.outside, sums.host) == (2560, 1024, 512)
-    assert sums.device == 2560 + 1024
+    sums = adder(expandable_segments=False).totals(instant)
+    assert (sums.requested, sums.outside, sums.host) == (11 * MIB + 512, 1024, 512)
+    assert (sums.allocated, sums.slack) == (11 * MIB + 512, 7 * MIB + MIB)
+    assert (sums.buffers, sums.logits, sums.parameters) == (512, 11 * MIB, 0)
+    assert sums.device == 19 * MIB + 512 + 1024
+
+
+def test_a_mesh_is_added_like_its_plans() -> None:
+    """Rows along one axis and columns along another, beside a number."""
+    rows, columns = np.array([[1], [3 * MIB]]), np.array([[512, 11 * MIB, 700]])
+
+    def instant(row: Any, column: Any) -> Instant:
+        shared = (term(row, category="gradients"), term(4096, category="parameters"))
+        return Instant("now", (term(column, category="logits"), term(column, host=True)), (shared,))
+
+    mesh = MeshAdder(expandable_segments=False).totals(instant(rows, columns))
+    for at in np.ndindex(2, 3):
+        alone = Adder(expandable_segments=False).totals(
+            instant(int(rows[at[0], 0]), int(columns[0, at[1]]))
+        )
+        assert tuple(np.broadcast_to(total, (2, 3))[at] for total in mesh) == alone
 
 
 @pytest.mark.parametrize(

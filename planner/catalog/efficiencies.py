@@ -123,13 +123,9 @@ def efficiencies() -> Mapping[str, Efficiency]:
     return by_key("efficiencies.json", ((row.key, row) for row in _file().efficiencies))
 
 
+@lru_cache(maxsize=2048)
 def typical(key: Key, gpu: Gpu | None = None) -> float:
     """The value that an estimate for a card uses."""
-    return _typical(key, gpu)
-
-
-@lru_cache(maxsize=2048)
-def _typical(key: Key, gpu: Gpu | None) -> float:
     return efficiencies()[key].of(gpu).typical
 
 

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 from planner.numeric import Num, ceil_div, maximum, minimum, round_up
-from planner.term import Category, Term
+from planner.term import Category, Layout, Term
 
 FUNCTIONS: Mapping[str, Any] = {
     "ceil_div": ceil_div,
@@ -47,7 +47,7 @@ class Expression:
         """The expression's value; ``NameError`` when an input is missing."""
         return eval(self.code, SCOPE, inputs)
 
-    def of(self, inputs: dict[str, Num]) -> Num:
+    def of(self, inputs: Mapping[str, Num]) -> Num:
         """The same of inputs that are together already, and more of them than it reads."""
         return eval(self.code, SCOPE, inputs)
 
@@ -84,11 +84,19 @@ class Formula(Expression):
                 are spread), ``host`` (they are in host RAM) and ``between`` (bounds, in bytes, of
                 what nobody can know exactly).
         """
+        if len(inputs) == len(self.inputs):
+            return self.made(role, inputs)
         # Taken out by hand: Python compares each keyword with each name of a signature like this.
         take = inputs.pop
-        label, host = take("label", ""), take("host", False)
-        tensors, layout = take("tensors", 1), take("layout", ())
-        low, high = take("between", (None, None))
+        label, tensors, layout = take("label", ""), take("tensors", 1), take("layout", ())
+        host, between = take("host", False), take("between", (None, None))
+        return self.made(role, inputs, label, tensors, layout, host, *between)
+
+    def made(
+        self, role: str, inputs: dict[str, Num], label: str = "", tensors: Num = 1,
+        layout: Layout = (), host: bool = False, low: Num | None = None, high: Num | None = None,
+    ) -> Term:
+        """The same of inputs that are together already."""
         fields = (
             label or self.name,
             role,

@@ -117,6 +117,7 @@ def layer_parameter_count(architecture: Architecture) -> int:
     )
 
 
+@lru_cache(maxsize=1024)
 def layers_parameter_count(architecture: Architecture, layers: range) -> int:
     """Parameters of some layers together."""
     found = layer_weights(architecture)

@@ -24,8 +24,8 @@ CURVES = 1024
 """Curves kept of a grid; a plan needs some dozens."""
 
 
-class Curve:
-    """Logarithm of a share over the logarithm of one size."""
+class Line:
+    """What runs straight between its points, and stays what it is beyond the last ones."""
 
     __slots__ = ("points", "values", "x", "y")
 
@@ -35,16 +35,28 @@ class Curve:
         self.values: list[float] = y.tolist()
 
     def __call__(self, at: Num) -> Num:
-        """The share at a size, a number or an array."""
+        """Its value at a number or an array."""
         if isinstance(at, np.ndarray):
-            return np.exp(np.interp(np.log(at), self.x, self.y))
-        where, points, values = math.log(at), self.points, self.values
-        after = bisect_right(points, where)
+            return np.interp(at, self.x, self.y)
+        points, values = self.points, self.values
+        after = bisect_right(points, at)
         if not after or after == len(points):
-            return math.exp(values[min(after, len(points) - 1)])
+            return values[min(after, len(points) - 1)]
         low, high = points[after - 1], values[after - 1]
         slope = (values[after] - high) / (points[after] - low)
-        return math.exp(high + slope * (where - low))
+        return high + slope * (at - low)
+
+
+class Curve(Line):
+    """Logarithm of a share over the logarithm of one size."""
+
+    __slots__ = ()
+
+    def __call__(self, at: Num) -> Num:
+        """The share at a size, a number or an array."""
+        if isinstance(at, np.ndarray):
+            return np.exp(Line.__call__(self, np.log(at)))
+        return math.exp(Line.__call__(self, math.log(at)))
 
 
 class Grid:

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
-from planner.numeric import Num, where
+from planner.numeric import Num, some, where
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -34,7 +34,7 @@ def prompt_of(plan: Plan) -> Num:
 
 def says_prompts(plan: Plan) -> bool:
     """Whether somebody said how long prompts are on average, in any plan of a grid."""
-    return bool(np.any(plan.mean_prompt_tokens))
+    return some(plan.mean_prompt_tokens)
 
 
 def at_caps(plan: Plan) -> bool:

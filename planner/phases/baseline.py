@@ -69,7 +69,8 @@ def resolved(scene: Scene, phase: PhasePlan) -> PhasePlan:
 
 def _resolved(scene: Scene, instant: Instant) -> Instant:
     found = [resident(scene, one) if type(one) is Standing else one for one in instant.shared]
-    return Instant(instant.name, instant.terms, tuple(found))
+    # Instant's own __new__ would only put the same fields together by name.
+    return tuple.__new__(Instant, (instant.name, instant.terms, tuple(found)))
 
 
 @shared

@@ -68,10 +68,22 @@ class Work:
         """Floating-point operations; None where there are next to none."""
         if self.run in ("optimizer", "send", "read", "write"):
             return None
-        arch, tokens = self.role.arch, self.tokens
+        sizes = self.tokens, self.row_tokens, self.scored_tokens
+        return self.flops_of(*sizes, self.recomputed, self.scored_again)
+
+    def flops_of(
+        self,
+        tokens: Num,
+        row_tokens: Num,
+        scored_tokens: Num,
+        recomputed: int = 0,
+        scored_again: int = 0,
+    ) -> Num:
+        """The same of a pass over so many positions, by default one that makes all of it once."""
+        arch = self.role.arch
         layers = layers_flops(arch, tokens=tokens)
-        attention = attention_flops(arch, tokens=tokens, row_tokens=self.row_tokens)
-        head = head_flops(arch, tokens=self.scored_tokens)
+        attention = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
+        head = head_flops(arch, tokens=scored_tokens)
         if self.run != "backward":
             return layers + attention + head
         trains = self.role.trained and not self.role.adapters
@@ -81,8 +93,8 @@ class Work:
             weights_train=int(trains),
             recomputed_flops=0,
         )
-        again = self.recomputed * (layers + attention)
-        return once + again + (1 + trains + self.scored_again) * head
+        again = recomputed * (layers + attention)
+        return once + again + (1 + trains + scored_again) * head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

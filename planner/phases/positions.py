@@ -118,7 +118,9 @@ class Positions:
         self.packed = cut and scene.plan.batch_shape == "packed"
         self.in_pieces = self.head.logits in IN_PIECES
         lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
-        lowered = lowered or scene.normed_bytes(role) > scene.embedding_bytes(role)
+        self.width = scene.normed_bytes(role)
+        """Bytes of a number of the hidden states."""
+        lowered = lowered or self.width > scene.embedding_bytes(role)
         self.autocasts = lowered and not self.head.casts_tiles
         # A head that gathers the rows it scores counts that copy, and keeps nothing else but what
         # autocast has lowered.
@@ -130,40 +132,36 @@ class Positions:
         self.outside = self.head.loss.outside_model and self.head.logits == "full"
         """The loss takes the model's output, and no forward names its hidden states by then."""
 
-    def hidden(self, there: Num = 1) -> Term:
+    def hidden(self, there: Num = 1) -> Iterator[Term]:
         """All hidden states, ``there`` times."""
-        return self._states(HIDDEN, tokens=self.tokens, there=there)
+        sizes = {"hidden": self.role.arch.hidden, "value_bytes": self.width}
+        return self._of(HIDDEN, there, **sizes, tokens=self.tokens)
 
-    def scored(self, there: Num = 1, label: str = "", value_bytes: int = 0) -> Term:
+    def scored(self, there: Num = 1, label: str = "", value_bytes: int = 0) -> Iterator[Term]:
         """Those of the scored positions side by side, in the compute dtype unless told."""
         tokens = self.tokens if self.role.value_head else self.head.tokens
         width = value_bytes or self.scene.q.compute_bytes
-        return self._states(
-            SCORED_HIDDEN, label=label, scored_tokens=tokens, value_bytes=width, there=there
-        )
+        sizes = {"hidden": self.role.arch.hidden, "value_bytes": width, "scored_tokens": tokens}
+        return self._of(SCORED_HIDDEN, there, **sizes, label=label)
 
     def wide(self) -> Iterator[Term]:
         """Positions of a packed row as they are cut, before autocast lowers them."""
         if self.packed and self.autocasts:
             label = "hidden states of the scored positions in fp32"
-            yield self.scored(1, label, self.scene.normed_bytes(self.role))
+            yield from self.scored(1, label, self.width)
 
     def targets(self, there: Num = 1) -> Iterator[Term]:
         """What positions have to predict: of all of them unless rows are packed, and a copy."""
-        name = self.role.name
         if not self.packed:
-            yield TARGETS(name, tokens=self.tokens, there=there)
-        yield TARGETS(
-            name,
-            label="targets of the scored positions",
-            tokens=self.head.tokens,
-            there=1 if self.packed else self.apart * self.in_pieces,
-        )
+            yield from self._of(TARGETS, there, tokens=self.tokens)
+        copied = 1 if self.packed else self.apart * self.in_pieces
+        label = "targets of the scored positions"
+        yield from self._of(TARGETS, copied, label=label, tokens=self.head.tokens)
 
-    def _states(self, formula: Formula, **inputs: Any) -> Term:
-        width = self.scene.normed_bytes(self.role)
-        sizes = {"hidden": self.role.arch.hidden, "value_bytes": width, **inputs}
-        return formula(self.role.name, **sizes)
+    def _of(self, formula: Formula, there: Num, **inputs: Any) -> Iterator[Term]:
+        """The term, unless none of it is there."""
+        if type(there) is not int or there:
+            yield formula(self.role.name, **inputs, there=there)
 
 
 @shared
@@ -178,11 +176,11 @@ def while_scoring(
     copied = 1 if own.autocasts else own.apart
     # A critic returns its scores: nothing names its hidden states when its loss runs.
     named = forward and not own.packed and not role.value_head and (inside or not own.outside)
-    yield own.hidden(1 if named else own.kept * (1 - copied))
+    yield from own.hidden(1 if named else own.kept * (1 - copied))
     if forward:
         yield from own.wide()
     if own.kept or (forward and own.packed):
-        yield own.scored(copied)
+        yield from own.scored(copied)
     if method_of(scene.plan).objective == "policy" and not role.value_head:
         # The loss names all targets while it runs; what it keeps of them is a view, or a copy.
         yield from own.targets(1 - own.apart if own.in_pieces and not forward else 1)
@@ -213,9 +211,9 @@ def without_gradient(
     if in_pieces is None:
         in_pieces = own.in_pieces and not role.value_head
     if not own.packed and (inside or not own.outside):
-        yield own.hidden()
+        yield from own.hidden()
     side_by_side = in_pieces if own.autocasts else own.packed
-    yield own.scored(1 if side_by_side else own.apart * in_pieces)
+    yield from own.scored(1 if side_by_side else own.apart * in_pieces)
     yield from own.wide()
     if not role.value_head:
         yield from own.targets()
@@ -229,10 +227,10 @@ def value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
     """
     own = Positions(scene, role)
     copied = 1 if own.autocasts else (not own.packed) * own.apart
-    yield own.scored(copied, "hidden states that the value head keeps")
+    yield from own.scored(copied, "hidden states that the value head keeps")
     if not forward and not own.kept:
         own.tokens = own.head.tokens if own.packed else own.tokens
-        yield own.hidden(1 - copied)
+        yield from own.hidden(1 - copied)
 
 
 @shared
@@ -243,6 +241,6 @@ def of_two(scene: Scene, role: Role) -> Iterator[Term]:
     """
     own = Positions(scene, role)
     if not own.packed:
-        yield own.hidden(2)
-    yield own.scored(2 if own.packed else own.apart * own.in_pieces)
+        yield from own.hidden(2)
+    yield from own.scored(2 if own.packed else own.apart * own.in_pieces)
     yield from own.targets()

@@ -64,9 +64,9 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
     loss = objective(scene, role)
-    losses = logits.forward_instants(
-        replace(head, logits_held=loss == CROSS_ENTROPY), objective=loss, role=role.name
-    )
+    if loss == CROSS_ENTROPY:
+        head = replace(head, logits_held=True)
+    losses = logits.forward_instants(head, objective=loss, role=role.name)
     return (
         *_weights_arrive(scene, role, kept),
         *layers,

@@ -42,7 +42,7 @@ from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import work_terms
 from planner.timing.step import Spent, seconds_of, step_seconds
-from planner.totals.levels import Adder, Totals
+from planner.totals.levels import MeshAdder, Totals
 from planner.totals.peaks import Peak, Stood, above, bounds, peak_of
 from planner.values.step_phases import StepPhase
 
@@ -86,7 +86,7 @@ class Combinations:
         self._peaks: dict[tuple[bool, int], tuple[PhasePlan, list[tuple[Any, Peak]]]] = {}
         self._stood: dict[tuple[bool, int], tuple[Any, Stood]] = {}
         self._bundles: dict[tuple[bool, int], tuple[Any, Bundles]] = {}
-        self._adders: dict[bool, Adder] = {}
+        self._adders: dict[bool, MeshAdder] = {}
 
     def judged_by(self, plans: Sequence[Plan]) -> list[Combination | None]:
         """What each plan of the sweep is judged by; None where it is no plan, whatever its sizes.
@@ -196,9 +196,9 @@ class Combinations:
             for standing, instants in by_standing.items()
         ]
 
-    def _adder(self, expandable: bool) -> Adder:
+    def _adder(self, expandable: bool) -> MeshAdder:
         if expandable not in self._adders:
-            self._adders[expandable] = Adder(expandable, total)
+            self._adders[expandable] = MeshAdder(expandable)
         return self._adders[expandable]
 
     def _bundle(self, scene: Scene, standing: Standing, expandable: bool) -> Bundles:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -49,28 +48,13 @@ def done_in(scene: Scene, *work: tuple[Work, ...]) -> Done:
     performed: Num = 0.0
     for row in chain(*work):
         if row.run in TRAINING:
-            needed = needed + _flops(_needed(row, padded, longer))
-            performed = performed + _flops(row)
+            # Without padding: so many times fewer tokens, in rows so much shorter, done once.
+            sizes = row.tokens / padded, row.row_tokens / longer, row.scored_tokens / padded
+            needed = needed + row.flops_of(*sizes)
+            performed = performed + row.flops
     return Done(
         tokens=q.sequences_per_step * rows.mean,
         model_flops=needed,
         performed_flops=performed,
         updates=(),
     )
-
-
-def _needed(row: Work, padded: Num, longer: Num) -> Work:
-    """The pass without padding (so many times the tokens, and rows so much longer), done once."""
-    return replace(
-        row,
-        tokens=row.tokens / padded,
-        row_tokens=row.row_tokens / longer,
-        scored_tokens=row.scored_tokens / padded,
-        recomputed=0,
-        scored_again=0,
-    )
-
-
-def _flops(row: Work) -> Num:
-    flops = row.flops
-    return 0.0 if flops is None else flops

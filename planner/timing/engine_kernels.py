@@ -21,8 +21,9 @@ from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
 from planner.formulas.parameters import active_layers_parameter_count
 from planner.kernels import experts_seconds, products_seconds, reduce_seconds
 from planner.kernels.explanation import Kind
+from planner.kernels.grid import Line
 from planner.kernels.tables import arrays, loan
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.values.dtypes import WITH_FP8
 
 CAPTURED = 512
@@ -32,6 +33,7 @@ KNOTS = np.array(
     dtype=np.float64,
 )
 """Numbers of rows at which a forward is looked up: every captured size, then doubled."""
+SIZES = [*map(int, KNOTS)]
 MOST_ROWS = float(KNOTS[-1])
 DENSE_KERNELS, SPARSE_KERNELS, SAMPLER_KERNELS = 5, 9, 10
 SAMPLED_BYTES, LOGPROB_BYTES = 42, 16
@@ -72,11 +74,8 @@ def parts_of(
     found = _curves(arch, gpu, dtype, weights, tensor_parallel, expert_parallel, logprobs)
     if found is None:
         return None
-    if not isinstance(rows, np.ndarray):
-        more = max(rows / MOST_ROWS, 1.0)
-        return Parts(*(float(np.interp(rows, KNOTS, one)) * more for one in found))
-    many = np.maximum(rows / MOST_ROWS, 1.0)
-    return Parts(*(np.interp(rows, KNOTS, one) * many for one in found))
+    more = maximum(rows / MOST_ROWS, 1.0)
+    return Parts(*(one(rows) * more for one in found))
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +87,7 @@ def _curves(
     tensor_parallel: int,
     expert_parallel: bool,
     logprobs: bool,
-) -> tuple[np.ndarray, ...] | None:
+) -> tuple[Line, ...] | None:
     """Seconds at every number of rows, by kind of kernel.
 
     Whoever has fewer rows could compute more of them, so no number of rows takes longer than a
@@ -104,7 +103,7 @@ def _curves(
     known = [one for one in found if one is not None]
     if len(known) < len(found):
         return None
-    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in known)
+    return tuple(Line(KNOTS, np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1]) for one in known)
 
 
 def _products(

@@ -7,6 +7,7 @@ None.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from planner.formulas.decoding import HOST_STEP, STEP
 from planner.formulas.memory_bound import USUAL_KERNELS
 from planner.kernels import decode_attention_seconds, prefill_attention_seconds
 from planner.numeric import Num, maximum, minimum
-from planner.timing.engine_kernels import CAPTURED, KNOTS, Parts, parts_of
+from planner.timing.engine_kernels import CAPTURED, KNOTS, SIZES, Parts, parts_of
 
 Alike = tuple[int, dict[str, Any]]
 """So many layers, and the sizes at which one's attention is asked."""
@@ -219,7 +220,7 @@ def padded(sequences: Num) -> Num:
     if not isinstance(sequences, np.ndarray):
         if sequences > CAPTURED:
             return sequences
-        return int(KNOTS[np.searchsorted(KNOTS, sequences)])
+        return SIZES[bisect_left(SIZES, sequences)]
     graph = KNOTS[np.searchsorted(KNOTS, np.minimum(sequences, CAPTURED))]
     return np.where(sequences > CAPTURED, sequences, graph)
 

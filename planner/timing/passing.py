@@ -60,6 +60,11 @@ class Passing:
         return layers.adapters(self.arch, plan.lora_rank, workload.targets(plan))
 
     @property
+    def drops(self) -> bool:
+        """Whether adapters drop some of what they read, as they do while they train."""
+        return bool(self.scene.plan.lora_dropout > 0) and self.row.run != "score"
+
+    @property
     def adapted(self) -> int:
         """Adapted projections of one layer."""
         return round(sum(shape.matrices for shape in self.adapters) / 2 / self.arch.layers)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.lengths import Alive, Lengths
-from planner.numeric import Num, maximum, minimum, where
+from planner.numeric import Num, maximum, minimum, some, where
 
 BLOCK_TOKENS = 16
 """Of one block of vLLM's cache; a prefix is shared by whole blocks, and its last token never."""
@@ -99,7 +99,7 @@ def _waves(tokens: Num, prompt_tokens: Num, sequences: Num, at_once: Num) -> tup
     whole = sequences // at_once
     rest = sequences - whole * at_once
     first = Stretch(at_once, whole * tokens, context)
-    if not np.any(rest):
+    if not some(rest):
         return (first,)
     return first, Stretch(maximum(rest, 1), minimum(rest, 1) * tokens, context)
 

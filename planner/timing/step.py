@@ -36,8 +36,11 @@ def seconds_of(times: Sequence[TimeTerm] | None) -> tuple[Num | None, Num]:
     """Seconds of a phase's terms, and those it waits; None where they are unknown."""
     if times is None:
         return None, 0.0
-    waiting = sum(term.seconds for term in times if term.name == LONGEST.name)
-    return sum(term.seconds for term in times), waiting
+    return sum(term.seconds for term in times), _waiting(times)
+
+
+def _waiting(times: Sequence[TimeTerm]) -> Num:
+    return sum([term.seconds for term in times if term.name == LONGEST.name])
 
 
 def sides(overlap: str, phases: Iterable[Spent]) -> tuple[Num, Num, Num] | None:
@@ -75,7 +78,7 @@ def of_phases(overlap: str, phases: Iterable[Phase]) -> float | None:
 
 def _spent(phases: Iterable[Phase]) -> list[Spent]:
     return [
-        Spent(phase.kind, phase.rank, phase.seconds, seconds_of(phase.times)[1])
+        Spent(phase.kind, phase.rank, phase.seconds, _waiting(phase.times))
         for phase in phases
         if phase.per_step
     ]

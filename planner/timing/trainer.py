@@ -60,7 +60,7 @@ def _causes(it: Passing) -> Iterator[TimeTerm]:
     """Terms; an empty one where a rate is unknown."""
     role = it.row.role.name
     if it.runs_layers:
-        forward = tuple(_layers(it, backward=False))
+        forward = () if it.backward and not it.again else _forward(it)
         if not it.backward:
             yield from forward
         else:
@@ -78,6 +78,20 @@ def _causes(it: Passing) -> Iterator[TimeTerm]:
         yield from _weights(it)
     if it.scores:
         yield from head.causes(it)
+
+
+def _forward(it: Passing) -> Terms:
+    """One forward through all layers: a plan's passes of the same sizes have it from one another.
+
+    Policies score, go forward and repeat that forward. A sweep's arrays have no hash.
+    """
+    row, memory = it.row, it.scene.memory
+    if type(memory) is not dict:
+        return tuple(_layers(it, backward=False))
+    key = _forward, row.role, row.elsewhere, it.drops, row.tokens, row.row_tokens, it.forwards
+    if key not in memory:
+        memory[key] = tuple(_layers(it, backward=False))
+    return memory[key]  # type: ignore[no-any-return]
 
 
 def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
@@ -171,12 +185,11 @@ def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
 
 
 def _beside_adapters(it: Passing, backward: bool) -> float:
-    plan, rank = it.scene.plan, it.scene.plan.lora_rank
+    rank = it.scene.plan.lora_rank
     ins = sum(shape.inner * shape.matrices for shape in it.adapters if shape.outer == rank)
     outs = sum(shape.outer * shape.matrices for shape in it.adapters if shape.inner == rank)
-    drops = plan.lora_dropout > 0 and it.row.run != "score"
     wide = it.adapter_dtype == "fp32"
-    return memory_bound.adapter_bytes(ins, outs, wide=wide, drops=drops, backward=backward)
+    return memory_bound.adapter_bytes(ins, outs, wide=wide, drops=it.drops, backward=backward)
 
 
 def _weights(it: Passing) -> Iterator[TimeTerm]:

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from planner.formulas import allocator
 from planner.formulas.sharding import UNSHARDED
-from planner.numeric import Num
+from planner.numeric import Num, total
 from planner.term import OUTSIDE, Bundle, Instant, Term
 
 
@@ -64,20 +64,17 @@ NOTHING = Totals(*[0] * len(Totals._fields))
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
 """Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
 PLACES: dict[str, int] = {kind: Totals._fields.index(kind) for kind in KINDS}
-BESIDE, HOST = (Totals._fields.index(name) for name in ("outside", "host"))
+SLACK, BESIDE, HOST = (Totals._fields.index(name) for name in ("slack", "outside", "host"))
 
 
 class Adder:
-    """Adds terms up, each shared bundle once however many instants hold it."""
+    """Adds a plan's terms up, each shared bundle once however many instants hold it."""
 
-    def __init__(
-        self, expandable_segments: bool, add: Callable[[Sequence[Num]], Num] = sum
-    ) -> None:
-        """For one plan, or with :func:`planner.numeric.total` to ``add`` for a sweep's arrays.
+    plus: Callable[[Sequence[Num]], Num] = staticmethod(sum)
 
-        ``expandable_segments`` is the plan's setting of the allocator.
-        """
-        self._expandable, self._plus = expandable_segments, add
+    def __init__(self, expandable_segments: bool) -> None:
+        """``expandable_segments`` is the plan's setting of the allocator."""
+        self._expandable = expandable_segments
         # The bundle stays referenced, so its id cannot be given to another one.
         self._known: dict[int, tuple[tuple[Term, ...], Totals]] = {}
 
@@ -96,36 +93,48 @@ class Adder:
             known = self._known[id(bundle)] = (bundle, sums)
         return known[1]
 
+    def _row(self, term: Term) -> tuple[int | None, Num, Num, Num]:
+        """Its own total's place and bytes; of tensors also what they request and leave unused."""
+        category = term.category
+        if term.host:
+            return HOST, term.bytes, None, 0
+        if category in OUTSIDE:
+            return BESIDE, term.bytes, None, 0
+        if category == "allocator":
+            return SLACK, term.bytes, None, 0
+        held, unused = allocator.held_bytes(term, self._expandable)
+        place = PLACES.get("unsharded" if term.name in UNSHARDED else category)
+        return place, held, term.bytes, unused
+
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        # Most terms are in few totals: what is not there need not be added.
-        requested: list[Num] = []
-        allocated: list[Num] = []
-        slack: list[Num] = []
-        others: dict[int, list[Num]] = {}
-        expandable = self._expandable
-        for term in terms:
-            size, category = term.bytes, term.category
-            if term.host:
-                others.setdefault(HOST, []).append(size)
-            elif category in OUTSIDE:
-                others.setdefault(BESIDE, []).append(size)
-            elif category == "allocator":
-                slack.append(size)
-            else:
-                held, unused = allocator.held_bytes(term, expandable)
-                requested.append(size)
-                allocated.append(held)
-                slack.append(unused)
-                place = PLACES.get("unsharded" if term.name in UNSHARDED else category)
-                if place is not None:
-                    others.setdefault(place, []).append(held)
-        plus = self._plus
-        sums = [plus(requested), plus(allocated), plus(slack), *NOTHING[BESIDE:]]
-        for place, sizes in others.items():
-            sums[place] = plus(sizes)
+        sums: list[Num] = [*NOTHING]
+        for place, held, requested, unused in map(self._row, terms):
+            if requested is not None:
+                sums[0] += requested
+                sums[1] += held
+                sums[SLACK] += unused
+            if place is not None:
+                sums[place] += held
         return tuple.__new__(Totals, sums)
 
     def _sum(self, found: Sequence[Totals]) -> Totals:
         if len(found) < 2:
             return found[0] if found else NOTHING
-        return tuple.__new__(Totals, map(self._plus, zip(*found, strict=True)))
+        return tuple.__new__(Totals, map(self.plus, zip(*found, strict=True)))
+
+
+class MeshAdder(Adder):
+    """The same of a sweep's arrays: those of equal shape first (:func:`planner.numeric.total`)."""
+
+    plus = staticmethod(total)
+
+    def _add(self, terms: tuple[Term, ...]) -> Totals:
+        sums: list[list[Num]] = [[] for _ in NOTHING]
+        for place, held, requested, unused in map(self._row, terms):
+            if requested is not None:
+                sums[0].append(requested)
+                sums[1].append(held)
+                sums[SLACK].append(unused)
+            if place is not None:
+                sums[place].append(held)
+        return tuple.__new__(Totals, map(total, sums))

@@ -74,6 +74,29 @@ def took(asked: Plan, phase: str, name: str) -> float:
     return float(terms(asked, phase)[name].seconds)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gradient_checkpointing": "full"},
+        {"gradient_checkpointing": "full", "logprob_micro_batch_size": 2},
+        # Adapters drop while they train, and not while they score.
+        {"finetuning": "lora", "lora_rank": 16, "lora_dropout": 0.1},
+        {"reference": "copy", "kl": "loss", "master_dtype": "fp32", "gradient_dtype": "fp32"},
+        {"batch_shape": "packed", "attention": "flash"},
+    ],
+)
+def test_what_passes_share_is_what_each_would_have_alone(changes: dict[str, Any]) -> None:
+    """One scene after all its phases, and a scene of its own for each."""
+    usual = {"method": "grpo", "rollout": "hf", "responses_per_prompt": 8}
+    asked = plan(**{**usual, "logprob_micro_batch_size": ROWS, **changes})
+    together = scene_of(asked, facts_of(asked))
+    phases = phase_plans(together)
+    assert sum(bool(phase.work) for phase in phases) >= 4
+    for at, phase in enumerate(phases):
+        alone = scene_of(asked, facts_of(asked))
+        assert phase_terms(together, phase) == phase_terms(alone, phase_plans(alone)[at])
+
+
 def product(rows: int, inner: int, outer: int) -> float:
     short = products_seconds(CARD, rows=rows, inner=inner, outer=outer, dtype="bf16")
     assert short is not None

@@ -115,5 +115,5 @@ def _terms(counts: Mapping[Label, Num], sizes: Mapping[str, Num], role: str) -> 
         formula = KINDS[kind]
         inputs = {key: sizes[key] for key in formula.inputs}
         inputs["copies"] = copies
-        terms.append(formula(role, label=name, tensors=abs(copies), **inputs))
+        terms.append(formula.made(role, inputs, name, abs(copies)))
     return terms

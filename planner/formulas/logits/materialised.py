@@ -88,12 +88,12 @@ def entropy_sum(head: Head, named: tuple[Term, ...], *, sums: int) -> Instant:
 
 def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
-    softmax, _ = forward(replace(head, softcap=False))
+    plain = replace(head, softcap=False) if head.softcap else head
+    softmax, _ = forward(plain)
     if not with_entropy:
         return (softmax,)
     # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector.
-    named = kept_from_head(replace(head, softcap=False), apart=True)
-    return softmax, entropy_sum(head, named, sums=1)
+    return softmax, entropy_sum(head, kept_from_head(plain, apart=True), sums=1)
 
 
 def backward(head: Head) -> tuple[Instant, ...]:
