@@ -101,7 +101,10 @@ def test_where_a_frameworks_code_cannot_run_ours_has_its_dtypes() -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({**TWO, "framework": "trl", "sharding": "fsdp1"}, "gathers its reference at once"),
+        (
+            {**TWO, "framework": "trl", "sharding": "fsdp2", "compile": True},
+            "gathers its reference at once",
+        ),
         ({**ONE, "framework": "trl", "compile": True}, "Autocast caches TRL's reference"),
         ({**ONE, "framework": "trl", "reward": "model", "liger": True}, "its trained model only"),
         ({**TWO, "framework": "trl", "sharding": "fsdp2", "compile": True}, "head stays gathered"),
