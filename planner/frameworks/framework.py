@@ -64,6 +64,8 @@ class Framework:
     """FSDP2 has an untied embedding and a head as units of their own, like layers."""
     reward_loaded_like_policy: bool = False
     """A reward model is loaded in the dtype that the policy is, fp32 beside an fp32 master."""
+    reward_engine_percent: int = 0
+    """A reward model is served by an engine of its own, which takes this share of each card."""
     reward_whole: bool = False
     """FSDP shards no reward model: every GPU has it whole."""
     wraps_flat: bool = False

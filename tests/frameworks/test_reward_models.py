@@ -1,4 +1,4 @@
-"""A reward model under TRL: whole on every GPU where FSDP shards, and loaded as the policy is."""
+"""A reward model: whole under TRL, and loaded as the policy is; from an engine under verl."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import transformers
 from trl.trainer import grpo_trainer
 
 from accuracy import flat_runs, trl_cases
-from planner.estimate import estimate
+from accuracy.quantity import scene
+from planner.estimate import estimate, phase_plans
 from planner.footprint import Phase
+from planner.formulas.generation import REWARD_ENGINE
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made
 from planner.frameworks.trl.run.seams import engine
@@ -92,8 +94,8 @@ def test_nothing_of_it_is_gathered(sharding: str) -> None:
     plan = Plan(model="Qwen/Qwen2.5-7B", method="grpo", framework="trl", sharding=sharding)
     plan = plan.changed(reward="model", kl="none")
     for phase in estimate(plan).phases:
-        found = {t.name for t in phase.terms if t.role == "reward model" and "gather" in t.name}
-        assert not found, phase.name
+        found = {t.name for t in phase.terms if t.role == "reward model"}
+        assert not {one for one in found if "gather" in one or "reshards" in one}, phase.name
     told: dict[str, Any] = {"method": "grpo", "sharding": sharding, "reward": "model", "kl": "none"}
     plain = estimate(Plan(model="Qwen/Qwen2.5-7B", **told)).phases
     (weights,) = weights_in(next(phase for phase in plain if phase.name == "policy backward"))
@@ -117,3 +119,24 @@ def test_its_dtype_is_what_the_policy_is_loaded_in(changes: dict[str, Any], stor
     assert model.stored == stored
     width = {"float32": "fp32", "bfloat16": "bf16"}[arguments(plan)["dtype"]]
     assert width == stored
+
+
+def test_no_time_is_spent_on_gathering_it() -> None:
+    told: dict[str, Any] = {"method": "grpo", "sharding": "fsdp2", "reward": "model", "kl": "none"}
+    for framework, gathered in (("trl", False), ("plain", True)):
+        plan = Plan(model="Qwen/Qwen2.5-7B", framework=framework, **told)
+        (phase,) = [one for one in phase_plans(scene(plan)) if one.name == "reward"]
+        assert [row.gathered for row in phase.work] == [gathered]
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo", "ppo"])
+def test_verl_serves_it_from_half_of_each_card(method: str) -> None:
+    """trainer/config/reward/reward.yaml: gpu_memory_utilization 0.5, on the trainer's GPUs."""
+    plan = Plan(model="Qwen/Qwen2.5-7B", method=method, framework="verl", reward="model")
+    found = estimate(plan)
+    for phase in found.phases:
+        terms = [int(t.bytes) for t in phase.terms if t.name == REWARD_ENGINE.name]
+        assert terms == [found.budget_bytes // 2] * (phase.name == "reward")
+    assert [one for one in found.warnings if "second engine" in one]
+    ruled = estimate(plan.changed(reward="rule"))
+    assert not [one for one in ruled.warnings if "second engine" in one]
