@@ -11,6 +11,7 @@ import numpy as np
 from accuracy import (
     cpu_summary,
     dry_run,
+    flat_summary,
     framework_summary,
     gpu_report,
     grid_summary,
@@ -90,6 +91,7 @@ def text() -> str:
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
         "## verl's own engines beside real runs on a CPU\n\n" + verl_summary.text(),
+        "## Both under FSDP1, for real on a CPU\n\n" + flat_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
         "## Seconds of public runs\n\n" + timings_report.text(),
         MISSING,

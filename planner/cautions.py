@@ -52,6 +52,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (
             *_engine_warnings(scene),
             *_reference_warnings(scene),
+            *_reward_warnings(scene),
             *_optimizer_warnings(scene),
             *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
@@ -127,6 +128,16 @@ def _engine_warnings(scene: Scene) -> Iterator[str]:
         yield (
             "With empty_cache never, what training cached is still reserved when the engine "
             "wakes up."
+        )
+
+
+def _reward_warnings(scene: Scene) -> Iterator[str]:
+    """What a reward model that is served takes, by a default that no field of a plan sets."""
+    share = scene.framework.reward_engine_percent
+    if share and scene.reward is not None:
+        yield (
+            f"{scene.framework.label} serves the reward model from a second engine, which takes "
+            f"{share} % of each GPU while it scores: its default, which no field sets."
         )
 
 

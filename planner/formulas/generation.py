@@ -199,6 +199,18 @@ ENGINE_KV_POOL = Formula(
     why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
 )
 
+REWARD_ENGINE = Formula(
+    "reward model's engine, by its share of the card",
+    "card_bytes * share_percent // 100",
+    category="engine",
+    source="verl 0.9.1 trainer/config/reward/reward.yaml: reward_model.rollout with "
+    "gpu_memory_utilization 0.5 on the trainer's GPUs (enable_resource_pool false); "
+    "experimental/reward_loop/reward_loop.py, compute_rm_score: wake_up, score, sleep",
+    why="A reward model that is served takes an engine's share while it scores, cache included.",
+    ignores="its context and libraries while it sleeps, about 0.75 GiB; another share, which no "
+    "field says",
+)
+
 PACKED_WEIGHTS = Formula(
     "packed weights in transit",
     "minimum(buffers * maximum(buffer_bytes, largest_bytes), weight_bytes)",

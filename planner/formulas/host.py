@@ -52,6 +52,16 @@ PINNED = Formula(
     ignores="buffers that an earlier, larger tensor left in the cache",
 )
 
+FLAT_GRADIENTS = Formula(
+    "gradients of a frozen model, pinned beside its weights",
+    "pinned_bytes",
+    category="buffers",
+    source="torch 2.13.0 distributed/fsdp/_flat_param.py, init_flat_param_attributes: _cpu_grad, "
+    "zeros as large as the weights wherever these are offloaded; verl's reference was run on a CPU "
+    "(docs/memory-notes.md, finding 15)",
+    why="FSDP1 makes room for gradients of what it offloads, trained or not.",
+)
+
 LOADED = Formula(
     "weights read into host RAM",
     "copies * parameters * value_bytes * converted",

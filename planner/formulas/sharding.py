@@ -32,7 +32,16 @@ GATHERED_LAYERS = Formula(
     why="The layer that computes is whole; all are when they are not resharded after forward.",
 )
 
-LEFT = (GATHERED_ROOT.name, GATHERED_LAYERS.name)
+FLAT_ROOT = Formula(
+    "root weights that nothing reshards",
+    "root_parameters * value_bytes",
+    category="parameters",
+    source="torch 2.13.0 distributed/fsdp/_runtime_utils.py, _post_forward_reshard: not "
+    "state._is_root; TRL's and verl's own runs (docs/memory-notes.md, finding 15)",
+    why="FSDP1 reshards its root in a backward, and a frozen model has none.",
+)
+
+LEFT = (GATHERED_ROOT.name, GATHERED_LAYERS.name, FLAT_ROOT.name)
 """What a forward without gradient may leave behind."""
 
 GATHER_BUFFER = Formula(

@@ -62,8 +62,16 @@ class Framework:
     resharded after it, until a backward of the model ends; a model without one has none."""
     wraps_tables: bool = False
     """FSDP2 has an untied embedding and a head as units of their own, like layers."""
+    reward_loaded_like_policy: bool = False
+    """A reward model is loaded in the dtype that the policy is, fp32 beside an fp32 master."""
+    reward_engine_percent: int = 0
+    """A reward model is served by an engine of its own, which takes this share of each card."""
+    reward_whole: bool = False
+    """FSDP shards no reward model: every GPU has it whole."""
+    wraps_flat: bool = False
+    """Where a plan says FSDP1, units are its own, with flat weights."""
     reference_gathered_whole: bool = False
-    """FSDP shards the reference as one unit, which a forward gathers whole."""
+    """FSDP2 shards the reference as one unit, which a forward gathers whole."""
     head_stays_gathered: bool = False
     """FSDP2's units are the embedding, each layer, and final norm with head, which stays gathered.
 

@@ -15,7 +15,7 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
 from planner.numeric import Num, minimum
-from planner.phases import collectives, engine, host, reductions, units
+from planner.phases import collectives, engine, gathered, host, reductions, units
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
@@ -80,7 +80,10 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
         yield from _trained(scene, role, model, use, gradients)
     else:
         away = model.waits == "host, streamed" or (model.waits == "host" and not use.computes)
-        yield _weights(scene, role, "host" if away else "gpu")
+        weights = _weights(scene, role, "host" if away else "gpu")
+        yield weights
+        if weights.host and gathered.flat(scene):
+            yield host.gradients_nobody_makes(weights)
     yield from collectives.left_gathered(scene, role, use)
 
 
@@ -132,14 +135,15 @@ def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
 
 @once
 def _weights(scene: Scene, role: Role, place: Place) -> Term:
+    whole = scene.fsdp and not scene.spreads(role)
     return _placed(
         scene,
         place,
         state.WEIGHTS,
         role,
         layout=role.layout,
-        parameters=scene.sharded(role),
-        shards=scene.shards_of("weights"),
+        parameters=role.parameters if whole else scene.sharded(role),
+        shards=1 if whole else scene.shards_of("weights"),
         value_bytes=role.weight_bytes,
     )
 

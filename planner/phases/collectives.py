@@ -108,17 +108,20 @@ def left_gathered(scene: Scene, role: Role, use: Use) -> Iterator[Term]:
         yield gathered.reference(scene, role)
     left = use.between and not role.value_head if role.trained else use.loaded
     left = left and gathered.leaves_gathered(scene) and model.waits != "host"
+    left = left and scene.spreads(role)
     if not left or use.computes:
         return
     if gathered.root_stays(scene, role):
         # verl's EngineEvalModeCtx reshards the root's own where fsdp_size is above 1.
         tables = units.tables_apart(scene, role) * units.of_table(scene, role)
         own = (units.of_root(scene, role) - tables) * (plan.shard_size <= 1)
-        yield sharding.GATHERED_ROOT(
+        flat = gathered.flat(scene) and not role.trained
+        formula = sharding.FLAT_ROOT if flat else sharding.GATHERED_ROOT
+        yield formula(
             role.name,
             root_parameters=own + tables,
             value_bytes=scene.q.compute_bytes,
-            tensors=3,
+            tensors=1 if flat else 3,
         )
     if gathered.layers_stay(scene, role):
         yield gathered.layers(scene, role, role.arch.layers)
@@ -151,7 +154,7 @@ def _around(
             yield sharding.WHOLE_GATHER_BUFFER(
                 role.name, parameters=role.parameters, value_bytes=gathered.travelling(scene)
             )
-    elif scene.fsdp:
+    elif scene.spreads(role):
         yield from _outside(scene, role, head, headless)
         if layers:
             yield gathered.layers(scene, role, layers)
@@ -188,7 +191,7 @@ def arrivals(
     whole = gathered.wrapped_whole(scene, role) or gathered.finds_gathered(scene, role)
     stay, first = gathered.layers_stay(scene, role), gathered.layers(scene, role, 1)
     answers = found.by_reference(scene, role)
-    if not scene.fsdp or whole or (answers and stay):
+    if not scene.spreads(role) or whole or (answers and stay):
         return
     # Units that stay are there already for an update's first micro-batch.
     there = trains and found.by_training(scene, role)
@@ -228,9 +231,9 @@ HEAD_ARRIVES = "head's weights arrive"
 
 def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What a forward has gathered until its first layer, beside the buffer it came in."""
-    if scene.fsdp and units.apart(scene, role):
+    if scene.spreads(role) and units.apart(scene, role):
         return gathered.table(scene, role), gathered.table_buffer(scene, role)
-    if scene.fsdp:
+    if scene.spreads(role):
         return gathered.root_arrived(scene, role)
     return gathered.zero3(scene, role, ahead=True)
 

@@ -19,9 +19,13 @@ def root_arrived(scene: Scene, role: Role, left: bool = False) -> tuple[Term, ..
 
 @once
 def root_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
-    """What the root's arrive in; ``left`` as of a layer's (:func:`layer_buffer`)."""
+    """What the root's arrive in; ``left`` as of a layer's (:func:`layer_buffer`).
+
+    Flat weights are gathered where they stay, and no unit was gathered before the root's.
+    """
+    width = 0 if flat(scene) else travelling(scene, left)
     return sharding.ROOT_GATHER_BUFFER(
-        role.name, root_parameters=units.of_root(scene, role), value_bytes=travelling(scene, left)
+        role.name, root_parameters=units.of_root(scene, role), value_bytes=width
     )
 
 
@@ -32,18 +36,14 @@ def layers_stay(scene: Scene, role: Role) -> bool:
 
 
 def root_stays(scene: Scene, role: Role) -> bool:
-    """Whether the root does, too: FSDP1 never reshards it after a forward.
-
-    torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
-    step wraps by FSDP2 whatever the plan says.
-    """
-    flat = sharding_of(scene.plan).fsdp == 1 and leaves_gathered(scene)
-    return flat or layers_stay(scene, role)
+    """Whether the root does, too: FSDP1 never reshards it after a forward."""
+    return flat(scene) or layers_stay(scene, role)
 
 
 def wrapped_whole(scene: Scene, role: Role) -> bool:
-    """Whether a forward gathers the whole reference, which is one unit to FSDP."""
-    return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
+    """Whether a forward gathers the whole reference, which is one unit to FSDP2."""
+    whole = sharding_of(scene.plan).fsdp == 2 and scene.framework.reference_gathered_whole
+    return scene.fsdp and role.name == "reference" and whole
 
 
 def reference_stays(scene: Scene, role: Role) -> bool:
@@ -107,7 +107,16 @@ def layers(scene: Scene, role: Role, count: int) -> Term:
 
 def leaves_gathered(scene: Scene) -> bool:
     """Whether weights stay as a forward without gradient has left them."""
-    return scene.fsdp and scene.framework.leaves_gathered
+    return scene.fsdp and (scene.framework.leaves_gathered or flat(scene))
+
+
+def flat(scene: Scene) -> bool:
+    """Whether units are FSDP1's, with flat weights: after a forward its root is never resharded.
+
+    torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
+    step wraps by FSDP2 whatever the plan says.
+    """
+    return sharding_of(scene.plan).fsdp == 1 and scene.framework.wraps_flat
 
 
 def finds_gathered(scene: Scene, role: Role, trains: bool = False) -> bool:

@@ -90,6 +90,11 @@ def pinned(scene: Scene, role: Role, category: str) -> bool:
     return bool(scene.zero_stage) or category != "optimizer"
 
 
+def gradients_nobody_makes(weights: Term) -> Term:
+    """What FSDP1 keeps beside a frozen model's weights in host RAM, as if it were trained."""
+    return host.FLAT_GRADIENTS(weights.role, host=True, pinned_bytes=weights.bytes)
+
+
 def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     """Weights that are read into a dtype the file does not have."""
     everywhere = role.arch.tied and scene.framework.host.tied_on_every_rank

@@ -185,6 +185,11 @@ class Scene:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.setup.fsdp
 
+    def spreads(self, of: Role) -> bool:
+        """Whether FSDP shards a role's weights, and gathers them unit by unit."""
+        whole = of.name == "reward model" and self.framework.reward_whole
+        return self.fsdp and not whole
+
     @settled
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""

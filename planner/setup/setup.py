@@ -172,7 +172,7 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
             role="reward model",
             config="reward",
             kind="score model",
-            stored=plan.dtype,
+            stored=_reward_stored(plan),
             used_in=_moments(LOAD, REWARD),
         )
     yield from method.extra_models(plan)
@@ -207,6 +207,20 @@ def _stored(plan: Plan) -> Dtype:
     if plan.master_dtype == "none" or sharding_of(plan).zero > 0 or frozen_base:
         return plan.dtype
     return "fp32"
+
+
+def _reward_stored(plan: Plan) -> Dtype:
+    """What a reward model is kept in: the compute dtype, or what the policy is loaded in.
+
+    That is fp32 where nothing but the loading makes an fp32 master, or where the base is to be.
+    """
+    if not framework_named(plan.framework).reward_loaded_like_policy:
+        return plan.dtype
+    if plan.finetuning == "full":
+        wide = plan.master_dtype == "fp32" and sharding_of(plan).replicated
+    else:
+        wide = plan.base_dtype == "fp32"
+    return "fp32" if wide else plan.dtype
 
 
 def _reference(plan: Plan) -> Iterator[ModelSetup]:

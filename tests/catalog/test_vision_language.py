@@ -38,6 +38,7 @@ NAMES = {
     "glm4v_moe_text": "Glm4vMoeText",
     "paddleocr_vl_text": "PaddleOCRText",
     "granite4_vision_text": "Granite4VisionText",
+    "granite_docling_text": "GraniteDoclingText",
     "hunyuan_vl_text": "HunYuanVLText",
 }
 MODELS = {

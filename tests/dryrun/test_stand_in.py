@@ -101,7 +101,10 @@ def test_where_a_frameworks_code_cannot_run_ours_has_its_dtypes() -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({**TWO, "framework": "trl", "sharding": "fsdp1"}, "gathers its reference at once"),
+        (
+            {**TWO, "framework": "trl", "sharding": "fsdp2", "compile": True},
+            "gathers its reference at once",
+        ),
         ({**ONE, "framework": "trl", "compile": True}, "Autocast caches TRL's reference"),
         ({**ONE, "framework": "trl", "reward": "model", "liger": True}, "its trained model only"),
         ({**TWO, "framework": "trl", "sharding": "fsdp2", "compile": True}, "head stays gathered"),
@@ -117,3 +120,12 @@ def test_what_our_step_has_no_code_for_is_told(fields: dict[str, Any], told: str
     assert ("dtypes" in standing.notes[1]) != streams
     ours = stand_in(Plan(**{**fields, "framework": "plain", "reference": "copy"}))
     assert not [one for one in ours.notes if told in one]
+
+
+def test_a_root_that_fsdp1_leaves_is_the_closed_forms() -> None:
+    """FSDP2 runs in its place, and reshards the reference's root: 0.26 GiB of this model."""
+    plan = Plan(**TWO, framework="trl", sharding="fsdp1")
+    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    apart = {one.phase: one.difference for one in found.comparisons if one.executed}
+    for phase in ("policy backward", "optimizer step"):
+        assert apart[phase] is not None and abs(apart[phase]) < 1e-3, apart

@@ -183,7 +183,11 @@ def test_sft(trl: Worker, tmp_path: Path) -> None:
         ({"sharding": "fsdp2"}, {"use_fsdp": True, "fsdp_version": 2}),
         ({"offload": "all"}, {"fsdp_offload_params": "true"}),
         ({"reshard_after_forward": False}, {"fsdp_reshard_after_forward": "false"}),
-        ({"sharding": "fsdp1"}, {"fsdp_version": 1, "fsdp_reshard_after_forward": "FULL_SHARD"}),
+        ({"sharding": "fsdp1"}, {"fsdp_version": 1, "fsdp_sharding_strategy": "FULL_SHARD"}),
+        (
+            {"sharding": "fsdp1", "reshard_after_forward": False},
+            {"fsdp_version": 1, "fsdp_sharding_strategy": "SHARD_GRAD_OP"},
+        ),
         ({"sharding": "ddp"}, {"use_fsdp": False, "multi_gpu": True}),
         (
             {"activation_offload": True},

@@ -34,6 +34,21 @@ ALIKE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "glm4v_moe_text": ("glm4_moe", {"attention_bias": True, "vocab_size": 151_424}),
     "paddleocr_vl_text": ("ernie4_5", {}),
     "granite4_vision_text": ("granite", {}),
+    "granite_docling_text": (
+        "granite",
+        {
+            "vocab_size": 133_800,
+            "hidden_size": 1024,
+            "intermediate_size": 2048,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 4,
+            "tie_word_embeddings": True,
+            "pad_token_id": 100_256,
+            "bos_token_id": 100_257,
+            "eos_token_id": 100_257,
+        },
+    ),
     "hunyuan_vl_text": ("hunyuan_v1_dense", {}),
 }
 """Language models without a causal class of their own: the type that they are to the weight, and

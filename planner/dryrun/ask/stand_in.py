@@ -90,7 +90,8 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
     if sharding_of(plan).fsdp == 1:
         changes["sharding"] = "fsdp2"
-        notes.append("FSDP2 ran in place of FSDP1.")
+        added.add(sharding.FLAT_ROOT.name)
+        notes.append("FSDP2 ran in place of FSDP1, whose weights arrive where they stay.")
     if sharding_of(plan).ddp:
         added.add(state.DDP_BUCKETS.name)
         notes.append("DDP's gradient buckets are the closed form's.")
@@ -130,7 +131,7 @@ def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
         yield f"The reference ran with Liger's kernels too; {label} patches its trained model only."
     if framework.reference_requires_gradients and whole and models_of(plan)[0].autocast:
         yield f"Autocast caches {label}'s reference, which nothing freezes; {OURS} freezes its own."
-    if framework.reference_gathered_whole and whole and fsdp:
+    if framework.reference_gathered_whole and whole and fsdp == 2:
         yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
     if framework.head_stays_gathered and fsdp == 2:
         yield f"{label}'s head stays gathered between passes; {OURS} gathers it with the root."

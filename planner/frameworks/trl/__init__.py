@@ -122,6 +122,12 @@ FRAMEWORK = Framework(
     widens_as_it_shards=True,
     reference_requires_gradients=True,
     reference_streamed=True,
+    # scripts/grpo.py: dtype of model_init_kwargs, which the reward model's loading is given, too.
+    reward_loaded_like_policy=True,
+    # grpo_trainer.py: accelerate's prepare_model(…, evaluation_mode=True), which wraps nothing.
+    reward_whole=True,
+    wraps_flat=True,
+    # models/utils.py, prepare_fsdp: under FSDP1 the reference has the policy's units.
     reference_gathered_whole=True,
     head_stays_gathered=True,
     liger_patches_trained_only=True,

@@ -98,6 +98,8 @@ def _fsdp(plan: Plan) -> dict[str, object]:
             "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "fsdp_cpu_ram_efficient_loading": True,
             "fsdp_offload_params": plan.offload == "all",
+            # Of FSDP1 accelerate asks its older word alone, whose default is FULL_SHARD.
+            "fsdp_sharding_strategy": strategy if first else None,
             "fsdp_reshard_after_forward": strategy if first else plan.reshard_after_forward,
             "fsdp_state_dict_type": "FULL_STATE_DICT",
             "fsdp_activation_checkpointing": activations_by_accelerate(plan),

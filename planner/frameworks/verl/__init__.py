@@ -140,6 +140,9 @@ FRAMEWORK = Framework(
     # transformer_impl.py: nothing follows a pass of infer_batch but EngineEvalModeCtx, which
     # reshards the root's own weights where fsdp_size is above 1.
     leaves_gathered=True,
+    wraps_flat=True,
+    # trainer/config/reward/reward.yaml, gpu_memory_utilization.
+    reward_engine_percent=50,
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     base_in_master_dtype=True,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from planner.phases import (
     collectives,
+    engine,
     in_loss,
     inference,
     reference_cache,
@@ -100,7 +101,8 @@ def scoring(
         )
         found.append(scored)
     if scene.reward is not None:
-        found.append(inference.scores(scene, REWARD, scene.reward, kept))
+        beside = (*kept, *engine.for_rewards(scene))
+        found.append(inference.scores(scene, REWARD, scene.reward, beside))
     return tuple(found)
 
 
