@@ -165,7 +165,7 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
         "Host RAM per node": "not known" if host is None else read(host),
         "Step time": step,
         "Tokens/s per GPU": figure.get("tokens_per_second_per_gpu", unknown),
-        "The run": read_run(footprint, one.paid) if one.runs else DOES_NOT_RUN,
+        "The run": read_run(one.paid) if one.runs else DOES_NOT_RUN,
         "GPU-hours": figure.get("gpu_hours_run", unknown),
         "Cost of run": figure.get("usd_run", unknown),
         "Price per GPU-hour": "not listed" if price is None else read_usd(price),

@@ -129,7 +129,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
     said = [
         words.format(read_figure(figures[key])) for key, words in YIELDED.items() if key in figures
     ]
-    run = read_run(footprint, found)
+    run = read_run(found)
     lines = [
         f"One step: {_between(footprint, step)}; {', '.join(said)}.",
         f"The run: {run} for {footprint.plan.steps:,} steps, "

@@ -215,7 +215,7 @@ def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]
     below = training.name if pool is None else f"engine {_gib(pool.share_bytes)}"
     yield "Training needs", _gib(training.training_bytes), below
     step = between_seconds(footprint, footprint.step_seconds) if runs else "—"
-    run = read_run(footprint, paid) if runs else "does not run"
+    run = read_run(paid) if runs else "does not run"
     yield "Step time", *_parted(step)
     yield f"{footprint.plan.steps:,} steps", *_parted(run)
     usd = read_figure(known["usd_run"]) if "usd_run" in known else "—"

@@ -42,7 +42,7 @@ def rests_on(footprint: Footprint, price: Cost) -> None:
         return
     known = [key for key in YIELDED if key in figures]
     said = [YIELDED[key].format(read_figure(figures[key])) for key in known]
-    run = f"the run **{read_run(footprint, price)}**"
+    run = f"the run **{read_run(price)}**"
     hours = f"**{read_figure(figures['gpu_hours_run'])}** GPU-hours"
     st.markdown(f":small[{' · '.join((*said, run, hours))}]", help=MEANING)
     if words := between_words(footprint):
