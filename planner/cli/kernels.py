@@ -127,10 +127,13 @@ def _named(phase: Phase, *, waits: bool = True) -> str:
     seconds, waiting = phase.seconds or 0.0, seconds_of(phase.times)[1]
     if waits or not waiting:
         return f"{phase.name} {read_seconds(seconds)}"
-    return f"{phase.name} {read_seconds(seconds - waiting)}, never waiting for the longest response,"
+    own = read_seconds(seconds - waiting)
+    return f"{phase.name} {own}, never waiting for the longest response,"
 
 
-def _formula(expression: str, inputs: Mapping[str, Any], source: str, ignores: str) -> Iterator[str]:
+def _formula(
+    expression: str, inputs: Mapping[str, Any], source: str, ignores: str
+) -> Iterator[str]:
     yield f"  = {expression}"
     yield f"  = {put_in(expression, inputs)}"
     yield f"  Source: {source}.{f' Left out: {ignores}.' if ignores else ''}"
