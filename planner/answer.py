@@ -46,6 +46,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "error": _error_json(footprint.error),
         "phases": [_phase_json(phase) for phase in footprint.phases],
         "warnings": [*footprint.blockers, *footprint.warnings],
+        "notes": [*footprint.notes],
     }
 
 

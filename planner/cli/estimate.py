@@ -22,6 +22,7 @@ from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
 from planner.late import longest_responses
 from planner.lengths import named, offered
+from planner.lengths.typical import SOURCE, WHOSE
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
 
@@ -66,13 +67,25 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
     def as_json(found: Footprint) -> dict[str, Any]:
-        return with_kernels(answer_json(found), found, arguments.explain)
+        answer = {**answer_json(found), "typical_shape": typical and _shape_json(typical)}
+        return with_kernels(answer, found, arguments.explain)
 
     def as_text(found: Footprint) -> str:
         return "\n".join((_text(found, typical), *explained(found, arguments.explain)))
 
     show(arguments, footprint, as_json, as_text)
     return status(arguments, footprint.verdict.word)
+
+
+def _shape_json(typical: Footprint) -> dict[str, Any]:
+    """What a step takes where responses are of the shape that is offered, and whose shape it is."""
+    return {
+        "length_distribution": typical.plan.length_distribution,
+        "seconds": typical.step_seconds,
+        "low_seconds": typical.low_seconds,
+        "high_seconds": typical.high_seconds,
+        "source": SOURCE,
+    }
 
 
 def _text(footprint: Footprint, typical: Footprint | None) -> str:
@@ -140,7 +153,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
         lines.append(
             "That is with every response at its cap. With a typical shape, "
             f"{named(shape)} (length_distribution={shape}), a step takes "
-            f"{_between(typical, typical.step_seconds)}."
+            f"{_between(typical, typical.step_seconds)}; that shape is of {WHOSE}."
         )
     if footprint.doubt is not None:
         lines += [f"Times between brackets: {footprint.doubt.words}"]

@@ -23,7 +23,7 @@ from planner.units import read_seconds
 KEYS = {
     *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),
     *("reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank"),
-    *("seconds_from", "reference_cache", "error", "phases", "warnings"),
+    *("seconds_from", "reference_cache", "error", "phases", "warnings", "notes"),
 }
 """The design's one shape of an answer."""
 
@@ -33,6 +33,26 @@ def test_estimate_says_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Fits on 8 × ")
     assert any(line.startswith("policy backward") for line in lines)
+
+
+def test_a_step_at_caps_stands_beside_one_of_a_typical_shape_with_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shape = "1~lognormal_1401~651"
+    plan = presets()["grpo-7b@1"].plan
+    other = estimate(plan.changed(length_distribution=shape))
+    assert main(["estimate", "grpo-7b@1"]) == 0
+    text = capsys.readouterr().out
+    assert "That is with every response at its cap." in text
+    assert "a step takes 43 s (15.7–83.2); that shape is of Qwen2.5-0.5B-Instruct's" in text
+    assert main(["estimate", "grpo-7b@1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["typical_shape"]
+    assert told["length_distribution"] == shape and "DeepMath-103K" in told["source"]
+    ends = told["low_seconds"], told["seconds"], told["high_seconds"]
+    assert ends == pytest.approx((other.low_seconds, other.step_seconds, other.high_seconds))
+    for own in (f"preset=grpo-7b@1&length_distribution={shape}", "sft-8b@1"):
+        assert main(["estimate", own, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["typical_shape"] is None
 
 
 def test_estimate_as_json_has_the_one_shape_and_loads_again(

@@ -54,7 +54,7 @@ def _lengths(footprint: Footprint) -> None:
     plan = footprint.plan
     shape = offered(plan)
     if not shape:
-        if not at_caps(plan):
+        if plan.batch_shape != "full" or not at_caps(plan):  # full rows have no other length
             st.caption(f"Time is of {words(plan)}, behind {prompts(plan)}.")
         return
     other = compute.footprint(plan.changed(length_distribution=shape))
