@@ -16,6 +16,7 @@ from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
 from planner.footprint import Footprint, training_of
+from planner.lengths import prompts, words
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields
 from planner.plan.facts import facts_of
@@ -317,9 +318,10 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
     if footprint.doubt is not None and known:
         yield cut(f"Between brackets: {footprint.doubt.words.partition('. ')[0]}")
-    for words in (between_words(footprint), reference_words(footprint, paid)):
-        if words:
-            yield cut(words)
+        yield cut(f"Time is of {words(footprint.plan)}, behind {prompts(footprint.plan)}.")
+    for sentence in (between_words(footprint), reference_words(footprint, paid)):
+        if sentence:
+            yield cut(sentence)
 
 
 def _settings(plan: Plan) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ from planner.estimate import MARGIN
 from planner.footprint import Footprint
 from planner.frameworks import framework_named
 from planner.launch.export import obstacles
+from planner.lengths import words
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
@@ -60,6 +61,7 @@ def why(name: Name, wish: Wish, footprint: Footprint, alike: str) -> str:
     if footprint.step_seconds is not None and footprint.doubt is not None:
         times = footprint.step_seconds, footprint.low_seconds, footprint.high_seconds
         took = f"A step takes {read_seconds_between(*times)} on {read_count(plan.gpus, 'GPU')}"
+        took += f" with {words(plan)}"
         if paid.hours_run is not None:
             took += f", the run of {plan.steps:,} {read_run(paid)}"
         if paid.usd_run is not None:
