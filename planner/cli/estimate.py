@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from planner.cli.answer import (
 from planner.cli.kernels import explained, may_explain, require_phase, with_kernels
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
-from planner.late import longest_responses
+from planner.late import lateness, longest_responses
 from planner.lengths import named, offered
 from planner.lengths.typical import SOURCE, WHOSE
 from planner.throughput import answer_json, read_figure, read_run, throughput
@@ -67,7 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
     def as_json(found: Footprint) -> dict[str, Any]:
-        answer = {**answer_json(found), "typical_shape": typical and _shape_json(typical)}
+        late = lateness(found)
+        answer = {
+            **answer_json(found),
+            "typical_shape": typical and _shape_json(typical),
+            "longest_responses": late and asdict(late),
+        }
         return with_kernels(answer, found, arguments.explain)
 
     def as_text(found: Footprint) -> str:

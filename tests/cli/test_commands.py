@@ -55,6 +55,17 @@ def test_a_step_at_caps_stands_beside_one_of_a_typical_shape_with_its_source(
         assert json.loads(capsys.readouterr().out)["typical_shape"] is None
 
 
+def test_json_says_what_the_longest_responses_do(capsys: pytest.CaptureFixture[str]) -> None:
+    link = "preset=grpo-7b@1&response_tokens=32768&length_distribution=1~hist_900~9_30000~1"
+    assert main(["estimate", link, "--json", "--exit-zero"]) == 0
+    late = json.loads(capsys.readouterr().out)["longest_responses"]
+    assert late["longest_tokens"] == 30_000 and 900 <= late["fitting_tokens"] < 30_000
+    # One in ten is as long, and a step has 512 of them.
+    assert late["reached"] == late["beyond"] == pytest.approx(1 - 0.9**512)
+    assert main(["estimate", "grpo-7b@1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["longest_responses"] is None
+
+
 def test_estimate_as_json_has_the_one_shape_and_loads_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

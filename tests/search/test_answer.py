@@ -312,7 +312,8 @@ def test_less_margin_that_buys_nothing_is_not_offered() -> None:
     assert same and all("No better one at less margin" in why for why in same)
     assert all("with every response at its cap of" in one.why for one in found.recommendations)
     # Of the step and of the run, a figure and its two ends.
-    assert all(one.why.partition("A step takes")[2].count("–") == 3 for one in found.recommendations)
+    whys = [one.why.partition("A step takes")[2] for one in found.recommendations]
+    assert all(why.count("–") == 3 for why in whys)
 
 
 @pytest.mark.parametrize("framework", exporting("grpo"))
