@@ -128,7 +128,7 @@ def _named(phase: Phase, *, waits: bool = True) -> str:
     if waits or not waiting:
         return f"{phase.name} {read_seconds(seconds)}"
     own = read_seconds(seconds - waiting)
-    return f"{phase.name} {own}, never waiting for the longest response,"
+    return f"{phase.name} {own}, never waiting for a batch to end,"
 
 
 def _formula(
