@@ -168,9 +168,10 @@ def predictions() -> dict[str, float | None]:
             for dtype, small_cache in (("bf16", False), ("fp8", False), ("fp8", True)):
                 for parts in (1, 4):
                     for sizes in ((1, 500, 300), (24, 1_500, 700), (100, 6_000, 900)):
-                        on = {"parts": parts, "sizes": sizes, "small_cache": small_cache}
                         point = f"{name} {key} {dtype} {parts} {sizes} {small_cache:d}"
-                        found[point] = seconds_per_token(name, key, dtype, **on)
+                        found[point] = seconds_per_token(
+                            name, key, dtype, parts=parts, sizes=sizes, small_cache=small_cache
+                        )
     return found
 
 
