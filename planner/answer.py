@@ -46,7 +46,6 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "error": _error_json(footprint.error),
         "phases": [_phase_json(phase) for phase in footprint.phases],
         "warnings": [*footprint.blockers, *footprint.warnings],
-        "notes": [*footprint.notes],
     }
 
 

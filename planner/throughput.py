@@ -58,7 +58,7 @@ def throughput(footprint: Footprint, paid: Cost) -> dict[str, Figure]:
 
 
 def answer_json(footprint: Footprint) -> dict[str, Any]:
-    """The one JSON shape of an answer, with what its seconds mean and what it costs."""
+    """The one JSON shape of an answer, with what was understood, what seconds mean and cost."""
     paid = cost(footprint)
     figures = {
         key: {
@@ -72,7 +72,8 @@ def answer_json(footprint: Footprint) -> dict[str, Any]:
         }
         for key, figure in throughput(footprint, paid).items()
     }
-    return {**to_json(footprint), "throughput": figures, "cost": asdict(paid)}
+    notes = [*footprint.notes]
+    return {**to_json(footprint), "notes": notes, "throughput": figures, "cost": asdict(paid)}
 
 
 def _yielded(footprint: Footprint) -> Iterator[Figure]:

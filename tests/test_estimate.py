@@ -242,10 +242,8 @@ def test_json_has_the_one_shape() -> None:
         "reserved_bytes", "device_bytes", "low_bytes", "high_bytes", "host_bytes", "host_low_bytes",
         "host_high_bytes", "seconds",
         "worst_phase", "worst_rank", "low_seconds", "high_seconds", "seconds_error",
-        "seconds_from", "reference_cache", "error", "phases", "warnings", "notes",
-        "training_bytes", "pool",
+        "seconds_from", "reference_cache", "error", "phases", "warnings", "training_bytes", "pool",
     }  # fmt: skip
-    assert any(note.startswith("Lengths are planned at their caps") for note in answer["notes"])
     assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"
     assert answer["phases"][0]["seconds"] is None, "the time to load is unknown: not 0"
     assert answer["phases"][0]["low_seconds"] is None and not answer["phases"][0]["seconds_error"]
