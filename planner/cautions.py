@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.catalog import measured, spot
+from planner.catalog.gpu_catalog import CUSTOM
 from planner.footprint import Phase
 from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
 from planner.phases import engine
@@ -263,6 +264,7 @@ def _gradient_notes(scene: Scene) -> Iterator[str]:
 def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     plan, runs = scene.plan, path(scene)
     yield from _length_notes(scene)
+    yield from _time_notes(scene, phases)
     if any(phase.host_bytes for phase in phases):
         yield (
             "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
@@ -319,6 +321,30 @@ def _length_notes(scene: Scene) -> Iterator[str]:
             f"The GPU with the longest rows computes {passes.imbalance - 1:.0%} more than the "
             "others do on average, which wait for it."
         )
+
+
+def _time_notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    """Why a step's time is not known, where it is not."""
+    if all(phase.seconds is not None for phase in phases if phase.per_step):
+        return
+    gpu, dtype = scene.facts.gpu, scene.plan.dtype
+    if gpu.key == CUSTOM:
+        yield (
+            "Times are not known, since nobody said how fast the card is; name one of the catalog, "
+            "with gpu_bytes where its memory is another."
+        )
+        return
+    lacks = []
+    if gpu.flops_per_second(dtype) is None:
+        lacks.append(f"what it computes in {dtype}")
+    if gpu.bandwidth_bytes_per_second is None:
+        lacks.append("how fast its memory is")
+    if gpu.interconnect_bytes_per_second is None and gpu.pcie is None:
+        lacks.append("how fast its link is")
+    if lacks:
+        other = dtype == "bf16" and gpu.fp16_flops_per_second is not None
+        fix = "; in fp16 it has a rate" if other else ""
+        yield f"Times are not known: of {gpu.name} nobody has said {', nor '.join(lacks)}{fix}."
 
 
 def _padding_warnings(scene: Scene) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from planner import lengths
 from planner.cost import Cost, cost
 from planner.footprint import Footprint, Phase, training_of
 from planner.plan import FIELDS, Plan, try_plan
@@ -167,8 +168,9 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
         "The engine takes": "nothing here" if pool is None else read(pool.share_bytes),
         "Host RAM per node": "not known" if host is None else read(host),
         "Step time": step,
+        "Time is of": lengths.words(one.plan),
         "Tokens/s per GPU": figure.get("tokens_per_second_per_gpu", unknown),
-        "The run": read_run(footprint, one.paid) if one.runs else DOES_NOT_RUN,
+        "The run": read_run(one.paid) if one.runs else DOES_NOT_RUN,
         "GPU-hours": figure.get("gpu_hours_run", unknown),
         "Cost of run": figure.get("usd_run", unknown),
         "Price per GPU-hour": "not listed" if price is None else read_usd(price),

@@ -17,6 +17,7 @@ from planner.units import read_bytes, read_count, read_seconds, read_seconds_bet
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
+    from planner.timing.error import Factors
 
 OLD_AFTER_DAYS = 60
 NOTICED_SECONDS = 1e-3
@@ -29,8 +30,8 @@ class Cost:
 
     A run's hours and dollars have a cached reference's pass in them: before the run, or in each
     step on other GPUs, as many of the same card for as long as it takes; and the checkpoints and
-    validations that the plan has between its steps. They are as uncertain as the footprint's
-    ``step_seconds``; the price's own range is beside them.
+    validations that the plan has between its steps. Its ``low_`` and ``high_`` figures are those of
+    its parts together (:class:`RunSeconds`); the price's own range is beside them.
     """
 
     gpu_hours_per_step: float | None
@@ -38,6 +39,12 @@ class Cost:
     usd_per_step: float | None
     usd_run: float | None
     hours_run: float | None
+    low_hours_run: float | None
+    high_hours_run: float | None
+    low_gpu_hours_run: float | None
+    high_gpu_hours_run: float | None
+    low_usd_run: float | None
+    high_usd_run: float | None
     usd_reference: float | None
     """Of ``usd_run``, that pass; 0 where no reference is cached."""
     price_per_gpu_hour: float | None
@@ -60,18 +67,27 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     runs = footprint.verdict.word != "out of memory"
     seconds = footprint.step_seconds if runs else None
     before, elsewhere = pass_seconds(footprint.reference_cache)
-    between = seconds_between_steps(footprint)
-    step = run = None
+    step = None
     if seconds is not None:
-        step, run = (float(each) for each in gpu_hours(plan, seconds, between, elsewhere))
+        step = float(gpu_hours(plan, seconds, 0.0, elsewhere)[0])
+    low, middle, high = (
+        _taken(plan, one if runs else None, elsewhere * by)
+        for one, by in zip(run_seconds(footprint), _factors(footprint.doubt), strict=True)
+    )
     pass_hours = (before + plan.steps * elsewhere) * (plan.gpus - plan.rollout_gpus) / 3600
     return Cost(
         gpu_hours_per_step=step,
-        gpu_hours_run=run,
+        gpu_hours_run=middle.gpu_hours,
         usd_per_step=_paid(step, asked.per_gpu_hour),
-        usd_run=_paid(run, asked.per_gpu_hour),
-        hours_run=None if seconds is None else (seconds * plan.steps + between) / 3600,
-        usd_reference=_paid(None if run is None else pass_hours, asked.per_gpu_hour),
+        usd_run=_paid(middle.gpu_hours, asked.per_gpu_hour),
+        hours_run=middle.hours,
+        low_hours_run=low.hours,
+        high_hours_run=high.hours,
+        low_gpu_hours_run=low.gpu_hours,
+        high_gpu_hours_run=high.gpu_hours,
+        low_usd_run=_paid(low.gpu_hours, asked.per_gpu_hour),
+        high_usd_run=_paid(high.gpu_hours, asked.per_gpu_hour),
+        usd_reference=_paid(None if seconds is None else pass_hours, asked.per_gpu_hour),
         price_per_gpu_hour=asked.per_gpu_hour,
         price_low=asked.low,
         price_high=asked.high,
@@ -79,6 +95,55 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
         price_date=asked.date,
         price_is_old=bool(asked.date) and _is_old(asked.date, today or dt.date.today()),
     )
+
+
+class RunSeconds(NamedTuple):
+    """Seconds of the steps of a run, each, and of all that lies before and between them.
+
+    A run is as uncertain as its parts: what a step takes scales as published steps did, a
+    checkpoint as disks do. All are at one end together, as a slow host or card is slow in all.
+    """
+
+    step: float
+    between: float
+
+
+Bounds = tuple[RunSeconds | None, RunSeconds | None, RunSeconds | None]
+
+
+def run_seconds(footprint: Footprint) -> Bounds:
+    """The least, the estimate and the most; None where nobody knows."""
+    step, doubt = footprint.step_seconds, footprint.doubt
+    if step is None:
+        return None, None, None
+    found = RunSeconds(step, seconds_between_steps(footprint))
+    if doubt is None:
+        return None, found, None
+    before, _ = pass_seconds(footprint.reference_cache)
+    occasional = footprint.occasional
+    low = before * doubt.low + sum(one.occasions * (one.low_seconds or 0.0) for one in occasional)
+    high = before * doubt.high + sum(
+        one.occasions * (one.high_seconds or 0.0) for one in occasional
+    )
+    return RunSeconds(step * doubt.low, low), found, RunSeconds(step * doubt.high, high)
+
+
+class _Taken(NamedTuple):
+    """Hours of a run, and those of all its GPUs; None where nobody knows."""
+
+    hours: float | None
+    gpu_hours: float | None
+
+
+def _taken(plan: Plan, run: RunSeconds | None, elsewhere: float) -> _Taken:
+    if run is None:
+        return _Taken(None, None)
+    _, hours = gpu_hours(plan, run.step, run.between, elsewhere)
+    return _Taken((run.step * plan.steps + run.between) / 3600, float(hours))
+
+
+def _factors(doubt: Factors | None) -> tuple[float, float, float]:
+    return (1.0, 1.0, 1.0) if doubt is None else (doubt.low, 1.0, doubt.high)
 
 
 class HourlyPrice(NamedTuple):
@@ -153,7 +218,20 @@ def between_words(footprint: Footprint) -> str:
         share = each * phase.occasions / (step * plan.steps + seconds_between_steps(footprint))
         took = read_seconds_between(each, phase.low_seconds, phase.high_seconds)
         said.append(f"{read_count(phase.occasions, phase.name)} of {took}, {share:.1%} of the run")
-    return f"Between its steps: {'; '.join(said)}." if said else ""
+    if not said:
+        return ""
+    waits = any(one.kind.waits_for_disk for one in footprint.occasional)
+    disk = f" {_assumed_disk()}" if waits and not plan.disk_bytes_per_second else ""
+    return f"Between its steps: {'; '.join(said)}.{disk}"
+
+
+def _assumed_disk() -> str:
+    rate = efficiencies()["disk-bytes-per-second"].of(None)
+    low, middle, high = (read_bytes(each) for each in (rate.low, rate.typical, rate.high))
+    return (
+        f"A node's disk is taken to move {middle} a second ({low} to {high}); "
+        "disk_bytes_per_second says what yours does."
+    )
 
 
 def reference_words(footprint: Footprint, cost: Cost) -> str:

@@ -1,7 +1,7 @@
 """What a footprint's seconds mean: tokens a second, utilization, GPU-hours, dollars; each opens.
 
 All of them are seconds, or one over seconds, times what is known exactly, so each is as uncertain
-as those seconds are: of the step, or for utilization of the update's phases.
+as those seconds are: of the step, for utilization of the update's phases, for a run of its parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from planner.answer import to_json
 from planner.cost import Cost, cost, pass_seconds, seconds_between_steps
-from planner.footprint import Footprint, highest, lowest
+from planner.footprint import Footprint
 from planner.formulas.duration import Rate
 from planner.formulas.throughput import (
     DOLLARS,
@@ -58,7 +58,7 @@ def throughput(footprint: Footprint, paid: Cost) -> dict[str, Figure]:
 
 
 def answer_json(footprint: Footprint) -> dict[str, Any]:
-    """The one JSON shape of an answer, with what its seconds mean and what it costs."""
+    """The one JSON shape of an answer, with what was understood, what seconds mean and cost."""
     paid = cost(footprint)
     figures = {
         key: {
@@ -72,7 +72,8 @@ def answer_json(footprint: Footprint) -> dict[str, Any]:
         }
         for key, figure in throughput(footprint, paid).items()
     }
-    return {**to_json(footprint), "throughput": figures, "cost": asdict(paid)}
+    notes = [*footprint.notes]
+    return {**to_json(footprint), "notes": notes, "throughput": figures, "cost": asdict(paid)}
 
 
 def _yielded(footprint: Footprint) -> Iterator[Figure]:
@@ -116,12 +117,12 @@ def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
     run = _figure(
         "gpu_hours_run",
         RUN_GPU_HOURS,
-        doubt,
+        None,
         steps=plan.steps,
         step_gpu_hours=step.value,
         between_seconds=seconds_between_steps(footprint),
         gpus=plan.gpus,
-    )
+    )._replace(low=paid.low_gpu_hours_run, high=paid.high_gpu_hours_run)
     yield from (step, run)
     price = paid.price_per_gpu_hour
     if price is not None:
@@ -129,10 +130,13 @@ def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
             yield _figure(
                 key,
                 DOLLARS,
-                doubt,
+                None,
                 name=f"{DOLLARS.name} of {of}",
                 gpu_hours=hours.value,
                 usd_per_gpu_hour=price,
+            )._replace(
+                low=None if hours.low is None else hours.low * price,
+                high=None if hours.high is None else hours.high * price,
             )
 
 
@@ -145,12 +149,15 @@ def read_figure(figure: Figure) -> str:
     return read.get(figure.rate.unit, read_figure_between)(figure.value, figure.low, figure.high)
 
 
-def read_run(footprint: Footprint, paid: Cost) -> str:
+def read_run(paid: Cost) -> str:
     """How long the whole run takes, with its interval."""
     if paid.hours_run is None:
         return "time not known"
-    seconds, doubt = 3600 * paid.hours_run, footprint.doubt
-    return read_seconds_between(seconds, lowest(seconds, doubt), highest(seconds, doubt))
+    low, high = (
+        None if hours is None else 3600 * hours
+        for hours in (paid.low_hours_run, paid.high_hours_run)
+    )
+    return read_seconds_between(3600 * paid.hours_run, low, high)
 
 
 def _straight(doubt: Factors | None) -> Bounds:

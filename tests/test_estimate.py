@@ -313,6 +313,24 @@ def test_an_unknown_rate_leaves_time_unknown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"gpu": "custom", "gpu_bytes": 80 * GIB}, "nobody said how fast the card is"),
+        ({"gpu": "t4", "gpus": 2}, "of T4 nobody has said what it computes in bf16; in fp16"),
+        ({"gpu": "m4-max-128gb", "gpu_bytes": 80 * GIB}, "in bf16, nor how fast its link is."),
+        ({"gpu": "t4", "gpus": 2, "dtype": "fp16"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_time_that_is_not_known_says_why(changes: dict[str, Any], said: str) -> None:
+    fields = {"method": "sft", "model": "Qwen/Qwen2.5-0.5B", **changes}
+    footprint = estimate(Plan(**fields))
+    notes = [note for note in footprint.notes if note.startswith("Times are not known")]
+    assert (footprint.step_seconds is None) == bool(said) == bool(notes)
+    assert all(said in note for note in notes)
+
+
+@pytest.mark.parametrize(
     ("preset", "changes", "said"),
     [
         ("grpo-lora-1gpu@1", {}, "Fits on 1 × H100 80GB SXM5: GRPO of Qwen2.5-7B with TRL 1.16.0,"),

@@ -89,6 +89,21 @@ def test_a_combination_that_is_no_plan_is_a_row_without_numbers() -> None:
     assert mixed["verdict"].isna().tolist() == [False, True]
 
 
+@pytest.mark.parametrize("lengths", ["", "1~lognormal_700~600"])
+def test_counts_that_leave_no_gpu_to_train_are_rows_without_numbers(lengths: str) -> None:
+    plan = Plan(
+        framework="verl",
+        gpus=16,
+        rollout="vllm-separate",
+        rollout_gpus=8,
+        length_distribution=lengths,
+    )
+    table = sweep(plan, {"gpus": [4, 8, 16]}, phase_seconds=True)
+    assert table["valid"].tolist() == [False, False, True]
+    assert table["step_seconds"].isna().tolist() == [True, True, False]
+    assert table["step_seconds"].iloc[-1] == pytest.approx(estimate(plan).step_seconds)
+
+
 @pytest.mark.parametrize(
     ("over", "word"),
     [({"colour": [1]}, "colour"), ({"gpus": []}, "gpus"), ({"gpus": range(1, 30_000_000)}, "over")],

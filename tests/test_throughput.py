@@ -111,10 +111,17 @@ def test_without_a_price_there_are_hours_and_no_dollars() -> None:
 
 def test_the_json_opens_each_figure() -> None:
     answer = json.loads(json.dumps(answer_json(doubted())))
+    assert any(note.startswith("Lengths are planned at their caps") for note in answer["notes"])
     rate = answer["throughput"]["tokens_per_second_per_gpu"]
     assert rate["low"] < rate["value"] < rate["high"]
     assert eval(rate["formula"], {}, rate["inputs"]) == pytest.approx(rate["value"])
     assert rate["unit"] == "tokens per second" and rate["source"]
+
+
+FIGURES = {
+    *("tokens_per_second_per_gpu", "mfu", "hfu", "gpu_hours_per_step", "usd_per_step"),
+    *("gpu_hours_run", "usd_run"),
+}
 
 
 def test_a_sweep_has_what_each_estimate_says() -> None:
@@ -132,16 +139,11 @@ def test_a_sweep_has_what_each_estimate_says() -> None:
             assert row[["usd_run", "low_usd_run", "gpu_hours_run"]].isna().all()
             assert row[["usd_per_step", "gpu_hours_per_step"]].isna().all()
             continue
-        rate = said["tokens_per_second_per_gpu"]
-        assert row["tokens_per_second_per_gpu"] == pytest.approx(rate.value)
-        assert row["mfu"] == pytest.approx(said["mfu"].value)
-        assert row["hfu"] == pytest.approx(said["hfu"].value)
-        for key in ("gpu_hours_per_step", "usd_per_step"):
-            assert row[key] == pytest.approx(said[key].value)
-        usd = said["usd_run"]
-        columns = ("usd_run", "low_usd_run", "high_usd_run", "gpu_hours_run")
-        wanted = (usd.value, usd.low, usd.high, said["gpu_hours_run"].value)
-        assert tuple(row[list(columns)]) == pytest.approx(wanted)
+        assert set(said) == FIGURES
+        for key, figure in said.items():
+            ends = (row[f"low_{key}"], row[key], row[f"high_{key}"])
+            assert ends == pytest.approx((figure.low, figure.value, figure.high))
+    assert not {"low_mfu", "high_usd_per_step"} & set(sweep(PLAN, over))
 
 
 def test_a_sweep_has_each_phases_seconds_where_they_are_asked_for() -> None:

@@ -199,7 +199,8 @@ on {scored}. Nothing was fitted to its rows. That a run on Blackwell was too fas
 scoring was known, and was answered with published benchmarks of kernels (FlashAttention-2 there).
 Between the last two, rows are planned as the attention that their settings name: FlashAttention-3
 as itself, where it was FlashAttention-2, and FlashAttention-4 not at all, which no plan has. What
-one row became was seen after the last scoring; nothing was changed since."""
+one row became was seen after the last scoring; nothing was changed since, which a test sees by
+comparing what was recorded with what today's model predicts."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with
 sources), split by project before the first was compared (`accuracy/timings/split.py`): one half

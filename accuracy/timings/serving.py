@@ -84,10 +84,29 @@ def _predicted(row: dict[str, str]) -> float | None:
     if dtype is None:
         return None
     batch, prompt, output = (int(row[key]) for key in ("batch_size", "isl", "osl"))
-    small_cache = dtype == "fp8" and row["backend"] == "trtllm"
-    on: dict[str, Any] = {"tensor_parallel": int(row["tp_size"]), "dtype": dtype}
-    arch = model(MODELS[row["model_path"]]).architecture
-    card = gpu(CARDS[row["system"]])
+    return seconds_per_token(
+        MODELS[row["model_path"]],
+        CARDS[row["system"]],
+        dtype,
+        parts=int(row["tp_size"]),
+        sizes=(batch, prompt, output),
+        small_cache=dtype == "fp8" and row["backend"] == "trtllm",
+    )
+
+
+def seconds_per_token(
+    name: str,
+    key: str,
+    dtype: str,
+    *,
+    parts: int,
+    sizes: tuple[int, int, int],
+    small_cache: bool = False,
+) -> float | None:
+    """Of a model on a card, at ``sizes`` of a batch, its prompts and its outputs."""
+    batch, prompt, output = sizes
+    on: dict[str, Any] = {"tensor_parallel": parts, "dtype": dtype}
+    arch, card = model(name).architecture, gpu(key)
     assert arch is not None
     step = decode_step_seconds(
         arch,
@@ -141,6 +160,21 @@ def _line(name: str, group: Sequence[Scored]) -> dict[str, Any]:
     return known
 
 
+def predictions() -> dict[str, float | None]:
+    """Points of our own, no row of the sample: by them a change of the model is noticed."""
+    found = {}
+    for name in sorted(set(MODELS.values())):
+        for key in CARDS.values():
+            for dtype, small_cache in (("bf16", False), ("fp8", False), ("fp8", True)):
+                for parts in (1, 4):
+                    for sizes in ((1, 500, 300), (24, 1_500, 700), (100, 6_000, 900)):
+                        point = f"{name} {key} {dtype} {parts} {sizes} {small_cache:d}"
+                        found[point] = seconds_per_token(
+                            name, key, dtype, parts=parts, sizes=sizes, small_cache=small_cache
+                        )
+    return found
+
+
 def write(wheel: Path) -> list[dict[str, Any]]:
     """Score the wheel's sample and write the medians with the wheel's hash."""
     found = summary(tuple(scored(wheel)))
@@ -148,6 +182,7 @@ def write(wheel: Path) -> list[dict[str, Any]]:
         "wheel": "aiconfigurator-core 0.12.0",
         "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
         "seconds_per_output_token": found,
+        "predictions": predictions(),
     }
     FILE.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
     return found

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from planner.cost import cost
 from planner.estimate import MARGIN
-from planner.footprint import Footprint, Phase, highest, lowest
+from planner.footprint import Footprint, Phase
 from planner.plan import Plan
 from planner.timing.step import OVERLAPPED
 from planner.values.step_phases import StepPhase
@@ -88,7 +88,7 @@ class Outcome:
 
 def outcome_of(footprint: Footprint) -> Outcome:
     """What a footprint comes to."""
-    usd, doubt = cost(footprint).usd_run, footprint.doubt
+    paid = cost(footprint)
     return Outcome(
         plan=footprint.plan,
         word=footprint.verdict.word,
@@ -101,9 +101,9 @@ def outcome_of(footprint: Footprint) -> Outcome:
         step_seconds=footprint.step_seconds,
         low_seconds=footprint.low_seconds,
         high_seconds=footprint.high_seconds,
-        usd_run=usd,
-        low_usd=lowest(usd, doubt),
-        high_usd=highest(usd, doubt),
+        usd_run=paid.usd_run,
+        low_usd=paid.low_usd_run,
+        high_usd=paid.high_usd_run,
     )
 
 

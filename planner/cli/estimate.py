@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,9 @@ from planner.cli.answer import (
 from planner.cli.kernels import explained, may_explain, require_phase, with_kernels
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
-from planner.late import longest_responses
+from planner.late import lateness, longest_responses
 from planner.lengths import named, offered
+from planner.lengths.typical import SOURCE, WHOSE
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
 
@@ -66,13 +68,30 @@ def run(arguments: argparse.Namespace) -> int:
     )
 
     def as_json(found: Footprint) -> dict[str, Any]:
-        return with_kernels(answer_json(found), found, arguments.explain)
+        late = lateness(found)
+        answer = {
+            **answer_json(found),
+            "typical_shape": typical and _shape_json(typical),
+            "longest_responses": late and asdict(late),
+        }
+        return with_kernels(answer, found, arguments.explain)
 
     def as_text(found: Footprint) -> str:
         return "\n".join((_text(found, typical), *explained(found, arguments.explain)))
 
     show(arguments, footprint, as_json, as_text)
     return status(arguments, footprint.verdict.word)
+
+
+def _shape_json(typical: Footprint) -> dict[str, Any]:
+    """What a step takes where responses are of the shape that is offered, and whose shape it is."""
+    return {
+        "length_distribution": typical.plan.length_distribution,
+        "seconds": typical.step_seconds,
+        "low_seconds": typical.low_seconds,
+        "high_seconds": typical.high_seconds,
+        "source": SOURCE,
+    }
 
 
 def _text(footprint: Footprint, typical: Footprint | None) -> str:
@@ -129,7 +148,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
     said = [
         words.format(read_figure(figures[key])) for key, words in YIELDED.items() if key in figures
     ]
-    run = read_run(footprint, found)
+    run = read_run(found)
     lines = [
         f"One step: {_between(footprint, step)}; {', '.join(said)}.",
         f"The run: {run} for {footprint.plan.steps:,} steps, "
@@ -140,7 +159,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
         lines.append(
             "That is with every response at its cap. With a typical shape, "
             f"{named(shape)} (length_distribution={shape}), a step takes "
-            f"{_between(typical, typical.step_seconds)}."
+            f"{_between(typical, typical.step_seconds)}; that shape is of {WHOSE}."
         )
     if footprint.doubt is not None:
         lines += [f"Times between brackets: {footprint.doubt.words}"]

@@ -1,16 +1,24 @@
-"""``estimate --explain PHASE``: the kernels behind each cause of a phase's time."""
+"""``estimate --explain PHASE``: what a phase's time, a step and a run come from.
+
+Each cause of a phase opens to its formula with the plan's numbers, its source and, where tables
+decide it, its kernels with the measured rows behind them; a step and a run to what they yield.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from planner.cli.answer import table
+from planner.cost import cost
 from planner.footprint import Footprint, Phase
 from planner.problem import PlanError, Problem
+from planner.throughput import read_figure, throughput
 from planner.timing.opened import Opened, opened, opened_json
-from planner.units import read_seconds
+from planner.timing.step import OVERLAPPED, seconds_of
+from planner.units import read_seconds, read_seconds_between
+from planner.wording.display import put_in
 from planner.wording.kernels import (
     KINDS,
     factors,
@@ -22,9 +30,11 @@ from planner.wording.kernels import (
     shown,
 )
 
-EVERY = "all"
+EVERY, YIELDS = "all", "step"
 NEAREST = 2
 """Measured rows a kernel in text; JSON has them all."""
+WRITTEN = ("US dollars", "share of the peak")
+"""Units that a figure's own text has."""
 
 
 def may_explain(parser: argparse.ArgumentParser) -> None:
@@ -33,16 +43,18 @@ def may_explain(parser: argparse.ArgumentParser) -> None:
         "--explain",
         default="",
         metavar="PHASE",
-        help="also the kernels behind a phase's time, each with the measured rows nearest to it: "
-        f"a phase's name as the table has it, such as 'policy backward', or {EVERY!r}",
+        help="also what a phase's time comes from: each cause's formula, numbers and source, and "
+        "the kernels behind it with the measured rows nearest to them. A phase's name as the table "
+        f"has it, such as 'policy backward'; {YIELDS!r} for what a step and the run yield and "
+        f"cost; or {EVERY!r}",
     )
 
 
 def require_phase(footprint: Footprint, name: str) -> None:
     """``PlanError`` with the phases there are where none has the name."""
     names = [phase.name for phase in footprint.phases if phase.times]
-    if name and name != EVERY and name not in names:
-        fix = f"Give one of: {', '.join((*names, EVERY))}."
+    if name and name not in (*names, YIELDS, EVERY):
+        fix = f"Give one of: {', '.join((*names, YIELDS, EVERY))}."
         message = f"{name[:80]!r} is no phase of this plan whose time is known."
         raise PlanError((Problem("--explain", message, fix),))
 
@@ -64,12 +76,67 @@ def with_kernels(answer: dict[str, Any], footprint: Footprint, name: str) -> dic
 def explained(footprint: Footprint, name: str) -> Iterator[str]:
     """Lines for a person, longest causes first."""
     for phase in filter(lambda one: _asked(one, name), footprint.phases):
-        for term in sorted(phase.times, key=lambda one: -float(one.seconds)):
+        lasting = [term for term in phase.times if float(term.seconds)]
+        for term in sorted(lasting, key=lambda one: -float(one.seconds)):
+            yield ""
+            seconds = read_seconds(float(term.seconds))
+            yield f"{phase.name}, {term.name} ({term.role}): {seconds}"
+            yield from _formula(term.formula, term.inputs, term.source, term.ignores)
             if (found := opened(term)) is not None:
-                yield ""
-                seconds = read_seconds(float(term.seconds))
-                yield f"{phase.name}, {term.name} ({term.role}): {seconds}"
                 yield from _lines(found)
+    if name in (YIELDS, EVERY):
+        yield from _step(footprint)
+        for figure in throughput(footprint, cost(footprint)).values():
+            yield ""
+            unit = "" if figure.rate.unit in WRITTEN else f" {figure.rate.unit}"
+            yield f"{figure.name}: {read_figure(figure)}{unit}"
+            of = figure.rate
+            yield from _formula(of.expression, figure.inputs, of.source, of.ignores)
+
+
+def _step(footprint: Footprint) -> Iterator[str]:
+    """Which phases a step's seconds are, and which of them run at the same time."""
+    if footprint.step_seconds is None:
+        return
+    overlap = footprint.plan.rollout_overlap
+    spent = [phase for phase in footprint.phases if phase.per_step and phase.seconds]
+    both = [phase for phase in spent if phase.kind.stops_both]
+    sides = [
+        [phase for phase in spent if (phase.rank == "rollout") is own and phase not in both]
+        for own in (True, False)
+    ]
+    if overlap in OVERLAPPED and all(sides):
+        engine, trainer = (_added(side, waits=overlap != "asynchronous") for side in sides)
+        parts = [f"the longer of {engine} and {trainer}", *map(_named, both)]
+    else:
+        parts = [_added(spent)]
+    between = footprint.low_seconds, footprint.high_seconds
+    yield ""
+    yield f"one step: {read_seconds_between(footprint.step_seconds, *between)}"
+    yield f"  = {' + '.join(parts)}"
+    if footprint.doubt is not None:
+        yield f"  Interval: {footprint.doubt.words}"
+
+
+def _added(phases: Iterable[Phase], *, waits: bool = True) -> str:
+    return " + ".join(_named(phase, waits=waits) for phase in phases)
+
+
+def _named(phase: Phase, *, waits: bool = True) -> str:
+    """A phase's seconds; those of an engine that never waits without what it waits elsewhere."""
+    seconds, waiting = phase.seconds or 0.0, seconds_of(phase.times)[1]
+    if waits or not waiting:
+        return f"{phase.name} {read_seconds(seconds)}"
+    own = read_seconds(seconds - waiting)
+    return f"{phase.name} {own}, never waiting for a batch to end,"
+
+
+def _formula(
+    expression: str, inputs: Mapping[str, Any], source: str, ignores: str
+) -> Iterator[str]:
+    yield f"  = {expression}"
+    yield f"  = {put_in(expression, inputs)}"
+    yield f"  Source: {source}.{f' Left out: {ignores}.' if ignores else ''}"
 
 
 def _lines(found: Opened) -> Iterator[str]:

@@ -92,31 +92,33 @@ def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
     if not row["valid"]:
         return (*own, "impossible", *("" for _ in HEADER[1:]))
     sizes = (read_gib(row[f"{name}_bytes"]) for name in ("device", "budget", "host"))
-    step = (row[f"{end}step_seconds"] for end in ("", "low_", "high_"))
-    usd = (row[f"{end}usd_run"] for end in ("", "low_", "high_"))
     runs = row["verdict"] != "out of memory"
+
+    def between(name: str) -> tuple[float, ...]:
+        return tuple(row[f"{end}{name}"] for end in ("", "low_", "high_"))
+
     return (
         *own,
         row["verdict"],
         *sizes,
         row["worst_phase"],
-        _known(read_seconds_between, *step),
-        _known(read_figure_between, row["tokens_per_second_per_gpu"]),
-        _known(read_share_between, row["mfu"]),
+        _known(read_seconds_between, *between("step_seconds")),
+        _known(read_figure_between, *between("tokens_per_second_per_gpu")),
+        _known(read_share_between, *between("mfu")),
         *(
-            _known(read, *values) if runs else ""
-            for read, *values in (
-                (read_figure_between, row["gpu_hours_per_step"]),
-                (read_figure_between, row["gpu_hours_run"]),
-                (read_usd_between, row["usd_per_step"]),
-                (read_usd_between, *usd),
+            _known(read, *between(name)) if runs else ""
+            for read, name in (
+                (read_figure_between, "gpu_hours_per_step"),
+                (read_figure_between, "gpu_hours_run"),
+                (read_usd_between, "usd_per_step"),
+                (read_usd_between, "usd_run"),
             )
         ),
     )
 
 
 def _known(read: Callable[..., str], value: float, *between: float) -> str:
-    return "?" if math.isnan(value) else read(value, *(between or (None, None)))
+    return "?" if math.isnan(value) else read(value, *between)
 
 
 def _counts(value: Any) -> bool:

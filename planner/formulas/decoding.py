@@ -145,7 +145,8 @@ REWARDS_LEFT = Rate(
     "_compute_score (read)",
     why="Each response is scored once it has ended, while others decode: the last one's reward is "
     "waited for, or a queue of rewards that outlasts decoding, counted from the moment from which "
-    "it does so by the most.",
+    "it does so by the most. An engine that never waits for a batch is held up by queue_seconds "
+    "alone, by which all rewards outlast decoding with every place filled.",
 )
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",

@@ -12,10 +12,11 @@ from planner.lengths.shape import MOST_TOKENS, Lognormal, lognormal
 
 CUT = {256: 0.98, 1024: 0.14}
 """Cap → share of the responses that it cut, of one model on one set of prompts."""
+WHOSE = "Qwen2.5-0.5B-Instruct's responses to DeepMath-103K"
 SOURCE = (
-    "huggingface/trl pull request 5759 and issue 5697 (read 2026-11): of Qwen2.5-0.5B-Instruct's "
-    "responses to DeepMath-103K a cap of 256 tokens cut 97 to 99%, one of 1,024 about 14%; the "
-    "lognormal through both, scaled to this plan's cap"
+    f"huggingface/trl pull request 5759 and issue 5697 (read 2026-11): of {WHOSE} a cap of 256 "
+    "tokens cut 97 to 99%, one of 1,024 about 14%; the lognormal through both, scaled to this "
+    "plan's cap"
 )
 _NORMAL = NormalDist()
 

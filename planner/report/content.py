@@ -16,6 +16,7 @@ from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
 from planner.footprint import Footprint, training_of
+from planner.lengths import prompts, words
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields
 from planner.plan.facts import facts_of
@@ -215,7 +216,7 @@ def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]
     below = training.name if pool is None else f"engine {_gib(pool.share_bytes)}"
     yield "Training needs", _gib(training.training_bytes), below
     step = between_seconds(footprint, footprint.step_seconds) if runs else "—"
-    run = read_run(footprint, paid) if runs else "does not run"
+    run = read_run(paid) if runs else "does not run"
     yield "Step time", *_parted(step)
     yield f"{footprint.plan.steps:,} steps", *_parted(run)
     usd = read_figure(known["usd_run"]) if "usd_run" in known else "—"
@@ -317,9 +318,10 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
     if footprint.doubt is not None and known:
         yield cut(f"Between brackets: {footprint.doubt.words.partition('. ')[0]}")
-    for words in (between_words(footprint), reference_words(footprint, paid)):
-        if words:
-            yield cut(words)
+        yield cut(f"Time is of {words(footprint.plan)}, behind {prompts(footprint.plan)}.")
+    for sentence in (between_words(footprint), reference_words(footprint, paid)):
+        if sentence:
+            yield cut(sentence)
 
 
 def _settings(plan: Plan) -> tuple[tuple[str, str], ...]:

@@ -155,7 +155,10 @@ def _changes(plan: Plan, made: Plan) -> dict[str, Any]:
 def _point(plan: Plan, space: Space, one: Candidate) -> Point:
     made, figures = _made(space, one), one.figures
     seconds = figures["seconds"]
-    hours = run_hours(seconds, figures["between_seconds"], plan.steps)
+    hours, low, high = (
+        run_hours(figures[f"{end}seconds"], figures[f"{end}between_seconds"], plan.steps)
+        for end in ("", "low_", "high_")
+    )
     return Point(
         changes=_changes(plan, made),
         usd=figures["usd"],
@@ -165,8 +168,8 @@ def _point(plan: Plan, space: Space, one: Candidate) -> Point:
         low_seconds=figures["low_seconds"],
         high_seconds=figures["high_seconds"],
         hours=hours,
-        low_hours=hours * figures["low_seconds"] / seconds,
-        high_hours=hours * figures["high_seconds"] / seconds,
+        low_hours=low,
+        high_hours=high,
         gpu=made.gpu,
         gpus=made.gpus,
         word=("fits", "tight", "out of memory")[int(figures["code"])],

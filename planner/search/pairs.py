@@ -130,5 +130,7 @@ def paired(trainer: Rows, engine: Rows, base: Rows, held: Array, more: Array) ->
             low_seconds=sums("low_seconds"),
             high_seconds=sums("high_seconds"),
             between_seconds=sums("between_seconds"),
+            low_between_seconds=sums("low_between_seconds"),
+            high_between_seconds=sums("high_between_seconds"),
         ),
     )

@@ -50,9 +50,8 @@ class Pool:
         if not len(rows):
             return
         severity, changed, sizes = self.of(rows, combinations, arrays)
-        hours = rows.hours(self.plan.steps)
         for name in NAMES:
-            (fit,) = np.nonzero(admitted(name, rows, self.wish, hours))
+            (fit,) = np.nonzero(admitted(name, rows, self.wish, self.plan.steps))
             if not len(fit):
                 continue
             some = {key: values[fit] for key, values in sizes.items()}

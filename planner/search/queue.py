@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -59,12 +59,11 @@ class Queue:
         severity = of_trainer[0][pairs.trainer]
         changed = of_trainer[1][pairs.trainer] + of_engine[1][pairs.engine] - of_base
         sizes = {name: values[pairs.trainer] for name, values in of_trainer[2].items()}
-        hours = rows.hours(search.space.plan.steps)
         both = np.stack(
             [trainer[0].combination[pairs.trainer], engine[0].combination[pairs.engine]], axis=1
         )
         for name in NAMES:
-            (fit,) = np.nonzero(admitted(name, rows, search.wish, hours))
+            (fit,) = np.nonzero(admitted(name, rows, search.wish, search.space.plan.steps))
             if not len(fit):
                 continue
             some = {key: values[fit] for key, values in sizes.items()}
@@ -83,9 +82,14 @@ class Queue:
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows
-        hours: Any = gpu_hours(plan, rows.seconds, rows.between_seconds, 0.0)[1]
-        usd: Array = hours * price
-        return replace(rows, usd=usd, high_usd=usd * rows.high_seconds / rows.seconds)
+        usd, high_usd = (
+            gpu_hours(plan, seconds, between, 0.0)[1] * price
+            for seconds, between in (
+                (rows.seconds, rows.between_seconds),
+                (rows.high_seconds, rows.high_between_seconds),
+            )
+        )
+        return replace(rows, usd=usd, high_usd=high_usd)
 
     def next(self, name: str) -> Line | None:
         """Where the goal is expected to put the best pair of a tier that is left."""

@@ -41,22 +41,19 @@ def gives_up(plan: Plan, changes: Mapping[str, Any]) -> int:
     return found
 
 
-def admitted(name: Name, rows: Rows, wish: Wish, hours: Array) -> Array:
-    """Which rows this one of the three may be.
-
-    ``hours`` are those of each row's run.
-    """
+def admitted(name: Name, rows: Rows, wish: Wish, steps: int) -> Array:
+    """Which rows this one of the three may be, for runs of so many steps."""
     if name == "conservative":
         fits = (rows.code == 0) & (rows.high_bytes <= MARGIN * rows.budget_bytes)
         # An unknown factor is NaN, and a limit that cannot be shown to hold does not.
-        slow, usd = rows.high_seconds / rows.seconds, rows.high_usd
+        hours, usd = rows.most_hours(steps), rows.high_usd
     else:
         fits = rows.code <= (0 if name == "balanced" else 1)
-        slow, usd = np.ones(len(rows)), rows.usd
+        hours, usd = rows.hours(steps), rows.usd
     if wish.budget_usd:
         fits = fits & (usd <= wish.budget_usd)
     if wish.deadline_hours:
-        fits = fits & (hours * slow <= wish.deadline_hours)
+        fits = fits & (hours <= wish.deadline_hours)
     found: Array = fits
     return found
 

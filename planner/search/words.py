@@ -7,12 +7,14 @@ from planner.estimate import MARGIN
 from planner.footprint import Footprint
 from planner.frameworks import framework_named
 from planner.launch.export import obstacles
+from planner.lengths import words
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
 from planner.search.wish import GOALS, Wish
-from planner.units import read_count, read_gib, read_seconds, read_seconds_between, read_usd_between
+from planner.throughput import read_run
+from planner.units import read_count, read_gib, read_seconds_between, read_usd_between
 
 
 def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
@@ -59,11 +61,12 @@ def why(name: Name, wish: Wish, footprint: Footprint, alike: str) -> str:
     if footprint.step_seconds is not None and footprint.doubt is not None:
         times = footprint.step_seconds, footprint.low_seconds, footprint.high_seconds
         took = f"A step takes {read_seconds_between(*times)} on {read_count(plan.gpus, 'GPU')}"
+        took += f" with {words(plan)}"
         if paid.hours_run is not None:
-            took += f", the run of {plan.steps:,} {read_seconds(paid.hours_run * 3600)}"
+            took += f", the run of {plan.steps:,} {read_run(paid)}"
         if paid.usd_run is not None:
-            usd, doubt = paid.usd_run, footprint.doubt
-            took += f" and {read_usd_between(usd, usd * doubt.low, usd * doubt.high)}"
+            usd = paid.usd_run, paid.low_usd_run, paid.high_usd_run
+            took += f" and {read_usd_between(*usd)}"
         found.append(f"{took}.")
     if footprint.host_bytes:
         unknown = "" if plan.host_ram_per_node else ", which nobody has said that it has"

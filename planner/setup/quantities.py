@@ -109,7 +109,8 @@ class Quantities:
 
 def quantities(plan: Plan) -> Quantities:
     """Quantities of a plan (or of anything with its fields)."""
-    training_gpus = plan.gpus - plan.rollout_gpus
+    # None are left where a sweep's counts reach down to the engine's own: that is no plan.
+    training_gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
     shards = (
         1
         if sharding_of(plan).replicated

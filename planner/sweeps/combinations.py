@@ -270,6 +270,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
     between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    least, most = between * doubt.low, between * doubt.high
     timed: dict[str, Num] = {
         one.kind.name: UNKNOWN if one.seconds is None else one.seconds for one in steps
     }
@@ -277,9 +278,19 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         if phase.occasions:
             each, _ = ask(_seconds, phase.work)
             timed[phase.kind.name] = UNKNOWN if each is None else each
-            between = between + phase.occasions * timed[phase.kind.name]
+            each = phase.occasions * timed[phase.kind.name]
+            own = ask(doubt_of, phase.kind)
+            between, least, most = between + each, least + each * own.low, most + each * own.high
     price, peak = ask(_price), ask(_peak_flops)
-    step_hours, run_hours = gpu_hours(cast("Plan", grid), seconds, between, elsewhere)
+    made = cast("Plan", grid)
+    step_hours, run_hours = gpu_hours(made, seconds, between, elsewhere)
+    ends = {"low": (doubt.low, least), "high": (doubt.high, most)}
+    bounds: dict[str, Num] = {}
+    for end, (by, around) in ends.items():
+        bounds[f"{end}_between_seconds"] = around
+        _, hours = gpu_hours(made, seconds * by, around, elsewhere * by)
+        bounds[f"{end}_gpu_hours_run"] = hours
+    update = ask(doubt_of, updating[0].kind) if updating else doubt
     used = None
     if peak is not None and known and len(known) == len(updates):
         used = {"update_seconds": sum(known), "peak_flops_per_second": peak}
@@ -292,6 +303,8 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "between_seconds": between,
         "low": doubt.low,
         "high": doubt.high,
+        "update_low": update.low,
+        "update_high": update.high,
         "tokens_per_second_per_gpu": TOKENS_PER_SECOND(
             tokens=done.tokens, step_seconds=seconds, gpus=grid.gpus
         ),
@@ -303,6 +316,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         else HARDWARE_FLOPS_UTILIZATION(performed_flops=done.performed_flops, **used),
         "gpu_hours_per_step": step_hours,
         "gpu_hours_run": run_hours,
+        **bounds,
         "usd_per_gpu_hour": UNKNOWN if price is None else price,
         **{f"seconds: {name}": each for name, each in timed.items()},
     }

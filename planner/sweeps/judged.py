@@ -65,7 +65,8 @@ def judged(
 ) -> Iterator[Judged]:
     """The columns of every plan of all combinations, those of one kind together.
 
-    ``phase_seconds`` gives each phase's seconds a column too.
+    ``phase_seconds`` gives each phase's seconds a column too, and both ends of every figure that
+    seconds come to.
     """
     kinds: dict[Any, list[int]] = {}
     for number, one in enumerate(combinations):
@@ -124,6 +125,9 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
         for name in (f"seconds: {each}" for each in names):
             seconds = figure(name) if name in some[0].figures else UNKNOWN
             columns[name] = rows.spread(seconds, np.float64)
+    money = _money(rows, figure, out)
+    if phase_seconds:
+        columns |= dict(_bounds(rows, figure, money))
     ranks = [slot.rank for slot in slots]
     return {
         "valid": rows.spread(figure("valid"), bool),
@@ -139,7 +143,7 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
         "verdict": Words(np.where(out, 2, little), WORDS),
         "worst_phase": Words(found["number"], names),
         "trainer_phase": Words(rows.spread(_own_phase(ranks, peaks), np.int8), names),
-        **_money(rows, figure, out),
+        **money,
         **columns,
     }
 
@@ -222,15 +226,36 @@ def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
     return which
 
 
+def _bounds(
+    rows: _Rows, figure: Callable[[str], Num], money: Mapping[str, Array]
+) -> Iterator[tuple[str, Array]]:
+    """Both ends of what steps yield and cost, as uncertain as a step, or as an update."""
+    low, high, update_low, update_high = (
+        rows.spread(figure(name), np.float64)
+        for name in ("low", "high", "update_low", "update_high")
+    )
+    for name in ("gpu_hours_per_step", "usd_per_step"):
+        yield f"low_{name}", money[name] * low
+        yield f"high_{name}", money[name] * high
+    rate = "tokens_per_second_per_gpu"
+    yield f"low_{rate}", money[rate] / high
+    yield f"high_{rate}", money[rate] / low
+    for name in ("mfu", "hfu"):  # no card does more than its peak
+        used = money[name]
+        yield f"low_{name}", used / update_high
+        yield f"high_{name}", np.maximum(used, np.minimum(used / update_low, 1.0))
+
+
 def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
     """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
-    seconds, between, step_hours, hours, rate, mfu, hfu, low, high, price = (
+    seconds, step_hours, hours, low_hours, high_hours, rate, mfu, hfu, low, high, price = (
         rows.spread(figure(name), np.float64)
         for name in (
             "step_seconds",
-            "between_seconds",
             "gpu_hours_per_step",
             "gpu_hours_run",
+            "low_gpu_hours_run",
+            "high_gpu_hours_run",
             "tokens_per_second_per_gpu",
             "mfu",
             "hfu",
@@ -239,11 +264,13 @@ def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, A
             "usd_per_gpu_hour",
         )
     )
-    step_hours, hours = (np.where(out, UNKNOWN, each) for each in (step_hours, hours))
-    usd = hours * price
+    step_hours, hours, low_hours, high_hours = (
+        np.where(out, UNKNOWN, each) for each in (step_hours, hours, low_hours, high_hours)
+    )
+    between = ("between_seconds", "low_between_seconds", "high_between_seconds")
     return {
         "step_seconds": seconds,
-        "between_seconds": between,
+        **{name: rows.spread(figure(name), np.float64) for name in between},
         "low_step_seconds": seconds * low,
         "high_step_seconds": seconds * high,
         "tokens_per_second_per_gpu": rate,
@@ -252,7 +279,9 @@ def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, A
         "gpu_hours_per_step": step_hours,
         "usd_per_step": step_hours * price,
         "gpu_hours_run": hours,
-        "usd_run": usd,
-        "low_usd_run": usd * low,
-        "high_usd_run": usd * high,
+        "low_gpu_hours_run": low_hours,
+        "high_gpu_hours_run": high_hours,
+        "usd_run": hours * price,
+        "low_usd_run": low_hours * price,
+        "high_usd_run": high_hours * price,
     }

@@ -42,16 +42,17 @@ def sweep(
     numbers are missing), ``requested_bytes``, ``reserved_bytes``, ``device_bytes``,
     ``trainer_bytes`` (:func:`planner.footprint.trainers_own`), ``engine_bytes`` (the most that an
     engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
-    ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` with
-    ``low_step_seconds`` and ``high_step_seconds``, ``between_seconds`` (of the run, before and
-    between its steps), ``tokens_per_second_per_gpu``, ``mfu`` and ``hfu`` (of the update),
-    ``gpu_hours_per_step``, ``usd_per_step``, ``gpu_hours_run`` and ``usd_run`` with
-    ``low_usd_run`` and ``high_usd_run`` (NaN when unknown; no hours and no dollars of a plan that
-    does not run), and ``phase: <name>`` with each phase's device bytes.
+    ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds``,
+    ``between_seconds`` (of the run, before and between its steps), ``tokens_per_second_per_gpu``,
+    ``mfu`` and ``hfu`` (of the update), ``gpu_hours_per_step``, ``usd_per_step``,
+    ``gpu_hours_run`` and ``usd_run`` (NaN when unknown; no hours and no dollars of a plan that does
+    not run), and ``phase: <name>`` with each phase's device bytes. Seconds and what a run takes
+    have their interval's ends beside them, under the same name behind ``low_`` and ``high_``.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
     the catalog. ``phase_seconds`` adds ``seconds: <name>`` with each phase's seconds in a step, or
-    of one occasion; they are left out otherwise, since a column a phase takes its time.
+    of one occasion, and the ends of every other figure that comes of seconds; they are left out
+    otherwise, since a column takes its time.
 
     Raises:
         ValueError: naming an axis that is not a field, has no values or is too large, or a

@@ -119,8 +119,8 @@ class _Rollout:
         each = causes.STEP(**beside)
         pieces = self._pieces(each)
         seconds = sum(one.summed(took) for one, took in pieces)
-        self.pieces = pieces
         busy_seconds = busy.steps * each
+        self.pieces, self.busy_seconds = pieces, busy_seconds
         return (
             *self._at_full_load(busy, parts, attended),
             *self._term(causes.HOST, steps=row.rounds * busy.steps, **beside),
@@ -222,6 +222,7 @@ class _Rollout:
                 rounds=row.rounds,
                 reward_seconds=plan.reward_seconds,
                 behind_seconds=behind,
+                queue_seconds=each * row.sequences * row.engines - self.busy_seconds,
             )
         else:
             yield from self._term(

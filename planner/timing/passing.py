@@ -33,7 +33,7 @@ class Passing:
             self.precision = workload.precision_of(setup, self.model)
         """In the activation formulas' words."""
         autocast = self.precision == "autocast-bf16"
-        self.dtype = "bf16" if autocast else self.precision
+        self.dtype: str = plan.dtype if autocast else self.precision
         """What products compute in."""
         self.value_bytes = 4 if self.precision == "fp32" else 2
         """Bytes of one activation value."""

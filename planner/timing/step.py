@@ -2,7 +2,8 @@
 
 An engine on GPUs of its own may generate while the trainer trains. One step off policy both work
 on neighbouring batches and meet at every step; asynchronously the engine never waits for a batch to
-end either. Weights are sent while neither does anything else.
+end either, nor for its last rewards: only rewards that are made slower than responses hold it up.
+Weights are sent while neither does anything else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.footprint import Phase
-from planner.formulas.decoding import LONGEST
+from planner.formulas.decoding import LONGEST, REWARDS_LEFT
 from planner.numeric import Num, maximum
 from planner.term import TimeTerm
 from planner.values.step_phases import StepPhase
@@ -29,18 +30,24 @@ class Spent(NamedTuple):
     rank: str
     seconds: Num | None
     waiting: Num = 0.0
-    """Of these, what it takes longer because the longest responses decode nearly alone."""
+    """Of these, what it takes longer because the longest responses decode nearly alone, and because
+    the last rewards are waited for."""
 
 
 def seconds_of(times: Sequence[TimeTerm] | None) -> tuple[Num | None, Num]:
     """Seconds of a phase's terms, and those it waits; None where they are unknown."""
     if times is None:
         return None, 0.0
-    return sum(term.seconds for term in times), _waiting(times)
+    return sum(term.seconds for term in times), sum(map(_waiting, times))
 
 
-def _waiting(times: Sequence[TimeTerm]) -> Num:
-    return sum([term.seconds for term in times if term.name == LONGEST.name])
+def _waiting(term: TimeTerm) -> Num:
+    if term.name == LONGEST.name:
+        return term.seconds
+    if term.name == REWARDS_LEFT.name:
+        of = term.inputs
+        return term.seconds - of["rounds"] * maximum(of["queue_seconds"], 0.0)
+    return 0.0
 
 
 def sides(overlap: str, phases: Iterable[Spent]) -> tuple[Num, Num, Num] | None:

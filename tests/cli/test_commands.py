@@ -7,19 +7,23 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.__main__ import main
 from planner.cost import cost
 from planner.estimate import estimate
+from planner.formulas.decoding import LONGEST
+from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.throughput import read_figure, throughput
+from planner.units import read_seconds
 
 KEYS = {
     *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),
     *("reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank"),
-    *("seconds_from", "reference_cache", "error", "phases", "warnings"),
+    *("seconds_from", "reference_cache", "error", "phases", "warnings", "notes"),
 }
 """The design's one shape of an answer."""
 
@@ -29,6 +33,37 @@ def test_estimate_says_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Fits on 8 × ")
     assert any(line.startswith("policy backward") for line in lines)
+
+
+def test_a_step_at_caps_stands_beside_one_of_a_typical_shape_with_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shape = "1~lognormal_1401~651"
+    plan = presets()["grpo-7b@1"].plan
+    other = estimate(plan.changed(length_distribution=shape))
+    assert main(["estimate", "grpo-7b@1"]) == 0
+    text = capsys.readouterr().out
+    assert "That is with every response at its cap." in text
+    assert "a step takes 43 s (15.7–83.2); that shape is of Qwen2.5-0.5B-Instruct's" in text
+    assert main(["estimate", "grpo-7b@1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["typical_shape"]
+    assert told["length_distribution"] == shape and "DeepMath-103K" in told["source"]
+    ends = told["low_seconds"], told["seconds"], told["high_seconds"]
+    assert ends == pytest.approx((other.low_seconds, other.step_seconds, other.high_seconds))
+    for own in (f"preset=grpo-7b@1&length_distribution={shape}", "sft-8b@1"):
+        assert main(["estimate", own, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["typical_shape"] is None
+
+
+def test_json_says_what_the_longest_responses_do(capsys: pytest.CaptureFixture[str]) -> None:
+    link = "preset=grpo-7b@1&response_tokens=32768&length_distribution=1~hist_900~9_30000~1"
+    assert main(["estimate", link, "--json", "--exit-zero"]) == 0
+    late = json.loads(capsys.readouterr().out)["longest_responses"]
+    assert late["longest_tokens"] == 30_000 and 900 <= late["fitting_tokens"] < 30_000
+    # One in ten is as long, and a step has 512 of them.
+    assert late["reached"] == late["beyond"] == pytest.approx(1 - 0.9**512)
+    assert main(["estimate", "grpo-7b@1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["longest_responses"] is None
 
 
 def test_estimate_as_json_has_the_one_shape_and_loads_again(
@@ -57,9 +92,65 @@ def test_estimate_explains_a_phase_by_its_kernels(capsys: pytest.CaptureFixture[
     assert "product, 10,240 × 3,584 by 3,584 × 18,944, bf16" in more
     assert "  measured: 8,192 × 3,584 by 3,584 × 16,384 " in more
     assert "measured on this card under vLLM" in more and "Source: aiconfigurator" in more
-    assert "policy backward," not in more
+    assert "policy backward," not in more and "one step:" not in more
     assert main(["estimate", "grpo-7b@1", "--explain", "all"]) == 0
-    assert "rollout, attention of decoding" in capsys.readouterr().out
+    everything = capsys.readouterr().out
+    assert "rollout, attention of decoding" in everything and "one step: 45.3 s" in everything
+    # A cause that takes no time has nothing to open.
+    assert "launches that outlast" not in everything
+
+
+def test_every_cause_opens_to_its_formula_with_the_plans_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also those that rest on no kernel table: what memory limits, gathers, the host."""
+    assert main(["estimate", "grpo-7b@1", "--explain", "optimizer step"]) == 0
+    text = capsys.readouterr().out
+    _, _, opened = text.partition("optimizer step, optimizer step (policy): ")
+    took, formula, numbers, source = opened.splitlines()[:4]
+    assert formula == "  = bytes_moved / (bandwidth_bytes_per_second * share)"
+    # A weight's fp32 gradient, master and both moments are read, three of them written: 28 bytes
+    # of an eighth of 7,615,616,512 weights, at 77 % of 3.35 TB/s.
+    value = 28 * 7_615_616_512 / 8 / (3.35e12 * 0.77)
+    assert eval(numbers.removeprefix("  = ").replace(",", "")) == pytest.approx(value, rel=1e-3)
+    assert took == "10.3 ms" == f"{value * 1e3:.1f} ms"
+    assert source.startswith("  Source: Williams et al. 2009") and "Left out: " in source
+
+
+def test_a_step_opens_to_its_phases_and_what_it_yields(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "grpo-7b@1", "--explain", "step"]) == 0
+    text = capsys.readouterr().out
+    assert "one step: 45.3 s (10.6–65.5)\n  = rollout 17.2 s + old log-probs 5.51 s + " in text
+    assert "\n  Interval: 0.23 to 1.45 times the estimate: " in text
+    rate, formula, numbers, _ = text[text.index("tokens per second and GPU: ") :].splitlines()[:4]
+    assert rate.endswith(": 3,616 (2,501–15,521) tokens per second")
+    assert formula == "  = tokens / (step_seconds * gpus)"
+    assert numbers == "  = 1,310,720 / (45.31 * 8)"  # 512 sequences of 512 + 2,048 tokens
+    for name in ("MFU", "HFU", "GPU-hours of a step", "GPU-hours of the run", "cost of the run"):
+        assert name in text
+    assert "policy backward, " not in text
+
+
+@pytest.mark.parametrize("overlap", ["one-step-off", "asynchronous"])
+def test_an_overlapped_step_is_the_longer_of_its_sides(
+    overlap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan: dict[str, Any] = {
+        "framework": "verl", "gpus": 16, "rollout": "vllm-separate", "rollout_gpus": 8,
+        "rollout_overlap": overlap, "length_distribution": "1~lognormal_700~600",
+    }  # fmt: skip
+    found = estimate(Plan(**plan))
+    link = "&".join(f"{name}={value}" for name, value in plan.items())
+    assert main(["estimate", link, "--explain", "step"]) == 0
+    step = capsys.readouterr().out.partition("one step: ")[2].splitlines()[1]
+    rollout = next(phase for phase in found.phases if phase.rank == "rollout")
+    waits = next(term for term in rollout.times if term.name == LONGEST.name)
+    own = rollout.seconds or 0.0
+    if overlap == "asynchronous":
+        own -= float(waits.seconds)
+    assert step.startswith(f"  = the longer of rollout {read_seconds(own)}")
+    assert ("never waiting" in step) == (overlap == "asynchronous")
+    assert "and old log-probs" in step and " + weight sync " in step
 
 
 def test_an_explanation_in_json_stands_in_its_phase_alone(

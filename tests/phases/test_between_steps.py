@@ -17,6 +17,7 @@ from planner.footprint import Footprint, Phase
 from planner.frameworks import frameworks
 from planner.plan import Plan
 from planner.sweeps.table import sweep
+from planner.throughput import throughput
 from planner.trial.run.cadence import trial_flops
 from planner.units import MIB
 
@@ -225,12 +226,46 @@ def test_the_run_is_its_steps_and_what_comes_between() -> None:
     assert between_words(alone) == ""
 
 
+def test_the_run_is_as_uncertain_as_its_parts() -> None:
+    """A disk's interval is wider than a step's, and decides that of a run that saves often."""
+    found = of(price_per_gpu_hour=2.0, save_steps=1)
+    paid, saved = cost(found), phase(found, "checkpoint")
+    assert found.doubt and saved.doubt and saved.doubt.high > 2 * found.doubt.high
+    validation = phase(found, "validation")
+    for end in ("low", "high"):
+        parts = [
+            times * (getattr(one, f"{end}_seconds") or 0.0)
+            for times, one in ((100, found), (100, saved), (3, validation))
+        ]
+        hours = sum(parts) / 3600
+        assert getattr(paid, f"{end}_hours_run") == pytest.approx(hours)
+        assert getattr(paid, f"{end}_gpu_hours_run") == pytest.approx(4 * hours)
+        assert getattr(paid, f"{end}_usd_run") == pytest.approx(8 * hours)
+        known = throughput(found, paid)
+        assert getattr(known["gpu_hours_run"], end) == pytest.approx(4 * hours)
+        assert getattr(known["usd_run"], end) == pytest.approx(8 * hours)
+    assert "is taken to move 1,000 MiB a second (125 MiB to" in between_words(found)
+    known = of(save_steps=1, disk_bytes_per_second=10**9)
+    assert "taken to move" not in between_words(known)
+    assert "taken to move" not in between_words(of(save_steps=0))
+
+
+def test_a_cached_references_pass_is_as_uncertain_as_a_step() -> None:
+    found = estimate(Plan(method="dpo", reference="cached-logprobs", price_per_gpu_hour=2.0))
+    paid, doubt = cost(found), found.doubt
+    assert doubt and paid.usd_run and paid.high_usd_run and paid.low_usd_run
+    assert paid.high_usd_run / paid.usd_run == pytest.approx(doubt.high)
+    assert paid.low_usd_run / paid.usd_run == pytest.approx(doubt.low)
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_sweep_counts_them_row_by_row(framework: str) -> None:
     table = sweep(plan(framework=framework), over={"gpus": [2, 4], "save_steps": [0, 30]})
     for row in table.itertuples():
         own = cost(of(gpus=row.gpus, save_steps=row.save_steps, framework=framework))
         assert row.gpu_hours_run == pytest.approx(own.gpu_hours_run)
+        ends = row.low_usd_run, row.usd_run, row.high_usd_run
+        assert ends == pytest.approx((own.low_usd_run, own.usd_run, own.high_usd_run))
         assert row.between_seconds > 0
 
 

@@ -60,6 +60,34 @@ def test_overlap_never_slows_a_step() -> None:
     assert seconds[0] <= seconds[1] < seconds[2] and seconds[3] <= seconds[4] < seconds[5]
 
 
+def test_an_asynchronous_engine_waits_for_no_last_reward() -> None:
+    """Only for rewards that are made slower than responses: those of a step, then, are its time."""
+    of_verl = {"framework": "verl", "framework_version": "0.9.1", "reference": "offloaded"}
+    plan = SEPARATE.changed(
+        **of_verl, gpus=9, rollout_gpus=1, gpus_per_node=9, max_num_seqs=32,
+        rollout_overlap="one-step-off",
+    )
+
+    def step(**fields: object) -> float:
+        return estimate(plan.changed(**fields)).step_seconds or 0.0
+
+    def weights() -> float:
+        phases = estimate(plan).phases
+        return sum(phase.seconds or 0.0 for phase in phases if phase.kind.stops_both)
+
+    late = {"reward_seconds": 9.0, "reward_concurrency": 1024}
+    assert step(**late) - step() == pytest.approx(9.0)  # the engine is the slower side
+    free = step(rollout_overlap="asynchronous")
+    assert step(**late, rollout_overlap="asynchronous") == pytest.approx(free)
+    # 128 prompts with 8 responses of a minute each, eight at a time: 7,680 s, and prompts' prefill.
+    slow = {"reward_seconds": 60.0, "reward_concurrency": 8, "rollout_overlap": "asynchronous"}
+    rollout = next(phase for phase in estimate(plan).phases if phase.rank == "rollout")
+    prefill = sum(float(term.seconds) for term in rollout.times if "prompts" in term.name)
+    assert step(**slow) == pytest.approx(1024 * 60 / 8 + prefill + weights(), rel=1e-3)
+    table = sweep(plan.changed(**slow), {"response_tokens": [plan.response_tokens]})
+    assert table["step_seconds"].iloc[0] == pytest.approx(step(**slow))
+
+
 def test_a_note_says_which_side_waits() -> None:
     def note(**fields: object) -> str:
         return estimate(SEPARATE.changed(**fields)).notes[-1]

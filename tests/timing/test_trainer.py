@@ -250,6 +250,17 @@ def test_autocast_casts_every_matrix_in_each_micro_batch() -> None:
     )
 
 
+def test_autocast_to_fp16_computes_in_fp16() -> None:
+    """It had no time on cards without bf16, which are those that need it."""
+    wide = plan(master_dtype="fp32", gradient_dtype="fp32", dtype="fp16", gpu="t4")
+    products = terms(wide, "policy forward")["matrix products"]
+    assert products.inputs["peak_flops_per_second"] == 65e12  # of fp16; T4 has no bf16
+    there = {name: plan(master_dtype="fp32", gradient_dtype="fp32", dtype=name) for name in HALVES}
+    first, second = (took(there[name], "policy backward", "matrix products") for name in HALVES)
+    assert first == pytest.approx(second)
+
+
+HALVES = ("bf16", "fp16")
 ADAPTED: dict[str, Any] = {"finetuning": "lora", "lora_rank": 16, "lora_targets": "all-linear"}
 
 

@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 
 from accuracy.timings import chains
-from accuracy.timings.chains import FASTER, FILE, RUN, captured, faster, larger, seconds, slower
+from accuracy.timings.chains import (
+    FASTER,
+    FILE,
+    RUN,
+    Found,
+    captured,
+    faster,
+    larger,
+    seconds,
+    slower,
+)
 from accuracy.timings.chains import shorter as shorter_tails
 from benchmarks_of_cards import H100
 
@@ -94,14 +104,9 @@ def test_a_chain_tells_which_phase_is_slower_and_by_how_much() -> None:
     assert slower([one | {"update": 1.0} for one in chain]) == {"rollout": pytest.approx(0.25)}
 
 
-@pytest.mark.parametrize("gpu", ["h20-96gb", "h100-80gb"])
-def test_exceptions_that_tables_make_are_listed(gpu: str) -> None:
-    listed = {tuple(one[:4]): one[4] for one in json.loads(FILE.read_text("utf-8"))}
-    model = "Qwen/Qwen2.5-7B"
-    fields = {**RUN, "gpu": gpu, "model": model}
-    for change, field in (
-        ("larger micro-batch", "micro_batch_size"),
-        ("larger scoring batch", "logprob_micro_batch_size"),
-    ):
-        for phase, by in slower(larger(fields, field)).items():
-            assert by <= listed.get((change, gpu, model, phase), 0.0) + 0.01, "write them again"
+def test_exceptions_that_tables_make_are_listed() -> None:
+    """All of them, over every card and model of the list: ``python -m accuracy.timings.chains``."""
+    listed = {Found(*one)[:4]: one[4] for one in json.loads(FILE.read_text("utf-8"))}
+    today = {one[:4]: one.slower for one in chains.exceptions()}
+    for key in listed.keys() | today.keys():
+        assert listed.get(key, 0.0) == pytest.approx(today.get(key, 0.0), abs=0.001), key

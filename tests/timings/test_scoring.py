@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import subprocess
 import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
-from accuracy.timings import compare, intervals, rank, report, runs, serving
+from accuracy.timings import compare, intervals, rank, report, runs, serving, stale
 from accuracy.timings.compare import Figure, results
 from accuracy.timings.planned import Planned
 from accuracy.timings.rows import Row, rows
@@ -81,6 +83,56 @@ def test_a_second_scoring_shows_no_rows_and_keeps_the_first(
     assert "-20.0 %" in report.text().split("### The same half by the model of today")[1]
 
 
+def test_what_was_scored_is_what_todays_model_predicts() -> None:
+    """docs/accuracy.md says *by the model of today*; nothing that was published is read here."""
+    for found in (stale.held(), stale.served()):
+        assert found.of > 90 and not found.moved, found.words
+
+
+def test_a_prediction_that_moves_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *others = report.held()
+    told = [replace(first, predicted=1.01 * first.predicted), *others]
+    monkeypatch.setattr(report, "held", lambda: told)
+    assert stale.held().moved == 1
+    monkeypatch.setattr(report, "held", lambda: [*told[1:], figure(id="gone")])
+    assert stale.held().moved == 1
+    today = serving.predictions()
+    some = next(iter(today))
+    monkeypatch.setattr(serving, "predictions", lambda: {**today, some: 1.01 * (today[some] or 0)})
+    assert stale.served().moved == 1
+
+
+def test_the_readmes_medians_are_those_that_were_scored() -> None:
+    text = " ".join((Path(__file__).parents[2] / "README.md").read_text("utf-8").split())
+    for file, words in (
+        (report.HELD, "{} % (training of dense models), {} % (of mixtures), {:.2f} for the order"),
+        (report.AGAIN, "by today's model {} %, {} % and {:.2f};"),
+    ):
+        told = report._recorded(file)
+        dense, mixed = (
+            round(100 * median(abs(one.error) for one in told if is_judged(one, group, "update")))
+            for group in (compare.TRAINING, compare.MIXED_TRAINING)
+        )
+        ordered = [one for one in rank.ranked(told) if one.spearman == one.spearman]
+        mean = sum(one.spearman * one.rows for one in ordered) / sum(one.rows for one in ordered)
+        assert words.format(dense, mixed, mean) in text
+    steps = [
+        round(100 * median(abs(one.error) for one in told if is_judged(one, compare.DENSE, "step")))
+        for told in map(report._recorded, (report.HELD, report.AGAIN))
+    ]
+    assert "of RL's two judged steps {} and {} %".format(*steps) in text
+
+
+def is_judged(one: Figure, group: str, phase: str) -> bool:
+    return one.judged and (one.group, one.phase) == (group, phase)
+
+
+def test_the_serving_samples_target_is_met_at_stated_precision() -> None:
+    lines = json.loads(serving.FILE.read_text("utf-8"))["seconds_per_output_token"]
+    stated = next(one for one in lines if one["points"] == "precision stated")
+    assert stated["planned"] == 529 and stated["median_of_sizes"] <= serving.TARGET
+
+
 def test_every_row_has_a_plan_or_a_reason() -> None:
     done, left = results("seen")
     assert {one.id for one in done} | {one.id for one in left} == {
@@ -113,9 +165,11 @@ def test_the_stated_intervals_are_of_the_rows_that_have_a_plan() -> None:
     figures = [*intervals.usable(results("seen")[0]), *intervals.usable(report.held())]
     today = intervals.cells(figures)
     stated = error._cells()
-    assert {regime: cell.rows for regime, cell in stated.items()} == {
-        regime: cell.rows for regime, cell in today.items()
-    }
+    assert stated.keys() == today.keys()
+    for regime, cell in today.items():
+        assert stated[regime]._replace(low=0, high=0) == cell._replace(low=0, high=0)
+        ends = stated[regime].low, stated[regime].high
+        assert ends == pytest.approx((cell.low, cell.high), abs=0.002), "write them again"
 
 
 def test_a_rate_becomes_the_step_that_it_is_of() -> None:

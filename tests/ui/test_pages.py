@@ -502,6 +502,12 @@ def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     assert "behind prompts of 96 tokens on average" in words(app)
 
 
+def test_a_time_at_the_cap_says_so_where_no_shape_is_offered() -> None:
+    said = words(opened(preset="sft-8b@1"))
+    assert "every response at its cap of 3,072 tokens" in said and "typical shape" not in said
+    assert "at its cap" not in words(opened(preset="sft-8b@1", batch_shape="full"))
+
+
 def test_the_time_of_each_phase_is_a_chart() -> None:
     app = opened()
     app.session_state["phases-view"] = ":material/schedule: Time"

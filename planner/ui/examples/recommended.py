@@ -40,8 +40,8 @@ def answered(open_plan: Callable[[Case], None]) -> None:
 
 def _row(case: Case) -> dict[str, str]:
     plan, found = case.plan, planned(case.plan)
-    usd, step, doubt = cost(found).usd_run, found.step_seconds, found.doubt
-    assert usd is not None and step is not None and doubt is not None, "a card with a price"
+    paid, step = cost(found), found.step_seconds
+    assert paid.usd_run is not None and step is not None, "a card with a price"
     return {
         "Setting": case.label,
         "A step": f"{plan.prompts_per_step} × {plan.responses_per_prompt} responses of "
@@ -49,5 +49,5 @@ def _row(case: Case) -> dict[str, str]:
         "Peak of a card": f"{session.read(found.device_bytes)} of "
         f"{session.read(found.budget_bytes)}: {found.verdict.word}",
         "Takes": read_seconds_between(step, found.low_seconds, found.high_seconds),
-        "The run": read_usd_between(usd, usd * doubt.low, usd * doubt.high),
+        "The run": read_usd_between(paid.usd_run, paid.low_usd_run, paid.high_usd_run),
     }

@@ -42,7 +42,7 @@ def rests_on(footprint: Footprint, price: Cost) -> None:
         return
     known = [key for key in YIELDED if key in figures]
     said = [YIELDED[key].format(read_figure(figures[key])) for key in known]
-    run = f"the run **{read_run(footprint, price)}**"
+    run = f"the run **{read_run(price)}**"
     hours = f"**{read_figure(figures['gpu_hours_run'])}** GPU-hours"
     st.markdown(f":small[{' · '.join((*said, run, hours))}]", help=MEANING)
     if words := between_words(footprint):
@@ -54,7 +54,7 @@ def _lengths(footprint: Footprint) -> None:
     plan = footprint.plan
     shape = offered(plan)
     if not shape:
-        if not at_caps(plan):
+        if plan.batch_shape != "full" or not at_caps(plan):  # full rows have no other length
             st.caption(f"Time is of {words(plan)}, behind {prompts(plan)}.")
         return
     other = compute.footprint(plan.changed(length_distribution=shape))
