@@ -138,7 +138,7 @@ def _reward_warnings(scene: Scene) -> Iterator[str]:
     if share and scene.reward is not None:
         yield (
             f"{scene.framework.label} serves the reward model from a second engine, which takes "
-            f"{share} % of each GPU while it scores: its default, which no field sets."
+            f"{share}% of each GPU while it scores: its default, which no field sets."
         )
 
 

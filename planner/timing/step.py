@@ -85,7 +85,7 @@ def of_phases(overlap: str, phases: Iterable[Phase]) -> float | None:
 
 def _spent(phases: Iterable[Phase]) -> list[Spent]:
     return [
-        Spent(phase.kind, phase.rank, phase.seconds, _waiting(phase.times))
+        Spent(phase.kind, phase.rank, phase.seconds, sum(map(_waiting, phase.times)))
         for phase in phases
         if phase.per_step
     ]
