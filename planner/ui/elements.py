@@ -22,6 +22,8 @@ ROW = 35
 """Pixels of a table's row."""
 TONES = {"fits": "good", "tight": "doubt", "out of memory": "bad"}
 """How a verdict's word is taken."""
+COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
+ICONS = {"fits": "check_circle", "tight": "warning", "out of memory": "cancel"}
 _MESSAGES: dict[str, tuple[Any, str]] = {
     "good": (st.success, ":material/check_circle:"),
     "doubt": (st.warning, ":material/warning:"),

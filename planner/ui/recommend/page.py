@@ -51,11 +51,7 @@ def _waiting(mine: Asked, seen: tuple[object, ...]) -> None:
         return
     text = f"{searching.doing} … {searching.elapsed_seconds:.0f} s"
     st.progress(min(max(searching.share, 0.0), 1.0), text=plain(text))
-    st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=_cancel, args=(mine,))
-
-
-def _cancel(mine: Asked) -> None:
-    mine.searching.cancel()
+    st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=searching.cancel)
 
 
 def _answer(plan: Plan, mine: Asked) -> None:
