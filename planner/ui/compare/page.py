@@ -14,7 +14,7 @@ from planner.plan.labels import subject
 from planner.plan.pin import NAME_CHARACTERS, Pinned, to_pin
 from planner.ui import compute
 from planner.ui.compare import pins, rows
-from planner.ui.elements import COLORS, ICONS, choice, ink, said, tell, text_table
+from planner.ui.elements import COLORS, ICONS, button, choice, ink, said, tell, text_table
 from planner.ui.state import session
 from planner.units import read_count
 from planner.wording.display import plain
@@ -81,13 +81,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                         "where it is pinned.",
                     )
                 if pin is not None:
-                    st.button(
-                        "Remove",
-                        key=f"remove:{pin}",
-                        icon=":material/close:",
-                        on_click=pins.remove,
-                        args=(pin,),
-                    )
+                    button("Remove", f"remove:{pin}", "close", pins.remove, pin)
 
 
 def _figures(plans: Sequence[Compared]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import streamlit as st
 
 from planner.trial.ask.folders import TrialFolder
-from planner.ui.elements import said
+from planner.ui.elements import button, said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 from planner.wording.display import plain
@@ -95,13 +95,7 @@ def on_folder(
 def progress(what: str, runs: Runs, name: str, done: int, of: int, words: str) -> None:
     """How far it is, and the way out."""
     st.progress(min(done / of, 1.0) if of else 0.0, text=plain(words))
-    st.button(
-        "Stop",
-        key=f"{what}-stop-{name}",
-        icon=":material/stop:",
-        on_click=on_folder,
-        args=(runs.find, runs.stop, name),
-    )
+    button("Stop", f"{what}-stop-{name}", "stop", on_folder, runs.find, runs.stop, name)
 
 
 def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: str) -> None:
@@ -111,11 +105,4 @@ def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: st
     elif applied:
         st.markdown(":material/check: Applied; the message above the page takes it off.")
     else:
-        st.button(
-            label,
-            key=f"{key}-apply",
-            icon=":material/tune:",
-            on_click=session.carry,
-            args=(key, text),
-            help=help,
-        )
+        button(label, f"{key}-apply", "tune", session.carry, key, text, help=help)
