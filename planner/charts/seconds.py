@@ -101,8 +101,7 @@ def _folded(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _colors(causes: list[str]) -> dict[str, str]:
     return {
-        cause: CAUSE_COLORS[min(place, len(CAUSE_COLORS) - 1)]
-        for place, cause in enumerate(causes)
+        cause: CAUSE_COLORS[min(place, len(CAUSE_COLORS) - 1)] for place, cause in enumerate(causes)
     }
 
 

@@ -42,7 +42,6 @@ BF16 = {"token_bytes": 171_432, "pair_bytes": 192}
 """Bytes a layer keeps for a position, and for a pair of positions."""
 
 
-
 def sizes(rows: int, tokens: int, kept: Mapping[str, int]) -> dict[str, float]:
     """Inputs of the expressions above, for rows of ``PROMPT`` prompt tokens."""
     return {

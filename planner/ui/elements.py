@@ -64,9 +64,7 @@ def button(
 ) -> bool:  # fmt: skip
     """A button that does something with what is given; whether it was pressed."""
     icon = f":material/{icon}:" if icon else ""
-    return bool(
-        place.button(label, key=key, icon=icon or None, on_click=does, args=given, **more)
-    )
+    return bool(place.button(label, key=key, icon=icon or None, on_click=does, args=given, **more))
 
 
 def cards(count: int = 4, width: int = 170) -> Any:

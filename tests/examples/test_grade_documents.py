@@ -118,18 +118,16 @@ def test_with_every_weight_trained_it_is_what_autograds_hooks_counted(
 
 
 CODED = {"token_bytes": 159_528, "pair_bytes": 192, "step_bytes": 655_360}
-"""Bytes a layer keeps as coded, with dropout and autocast: a mask of a byte and a bf16 input for each
-adapter in the place of an fp32 input, and for every token bf16 copies of the adapters' weights.
-On a CPU, whose dropout keeps fp32 noise, the hooks counted 194,856 for 159,528."""
+"""Bytes a layer keeps as coded, with dropout and autocast: a mask of a byte and a bf16 input for
+each adapter in the place of an fp32 input, and for every token bf16 copies of its weights. On a
+CPU, whose dropout keeps fp32 noise, the hooks counted 194,856 for 159,528."""
 KEPT_CODED = f"{unrolled.KEPT} + tokens * layers * step_bytes"
 """The whole graph as coded."""
 CPU_TOKEN = 194_856
 """What autograd's hooks counted on a CPU, whose dropout keeps fp32 noise and no mask."""
 
 
-@pytest.mark.parametrize(
-    ("kernels", "token"), [("cuda", CODED["token_bytes"]), ("cpu", CPU_TOKEN)]
-)
+@pytest.mark.parametrize(("kernels", "token"), [("cuda", CODED["token_bytes"]), ("cpu", CPU_TOKEN)])
 def test_dropout_and_autocast_keep_what_the_hooks_counted(
     kernels: str, token: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

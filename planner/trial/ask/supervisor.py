@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,12 @@ class Supervisor:
     def _guarded(self, turn: Turn) -> TrialResult:
         limit = guarded_bytes(self.request.host_limit_bytes)
         self.folder.say("starting", limit_seconds=self.request.limit_seconds)
-        with open(self.folder.stderr, "ab") as said:
-            process = subprocess.Popen(
-                worker_command(self.request, self.folder),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                cwd=ROOT,
-                env={**worker_environment(self.request), SETTING: self._spare.path},
-                pass_fds=turn.handles,
-                start_new_session=True,
-            )
+        process = worker(
+            worker_command(self.request, self.folder),
+            self.folder,
+            {**worker_environment(self.request), SETTING: self._spare.path},
+            turn.handles,
+        )
         try:
             return self._watched(process, limit)
         finally:
@@ -186,6 +182,26 @@ def ended(
     except ValueError:  # what the worker left is damaged
         result = TrialResult.model_validate_json(to_json({**asked, **last}))
     return folder.settled(result)
+
+
+def worker(
+    command: Sequence[str],
+    folder: TrialFolder,
+    environment: Mapping[str, str],
+    handles: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """A process in a group of its own; what it says stands in the folder."""
+    with open(folder.stderr, "ab") as said:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            cwd=ROOT,
+            env=environment,
+            pass_fds=handles,
+            start_new_session=True,
+        )
 
 
 def worker_command(request: TrialRequest, folder: TrialFolder) -> list[str]:

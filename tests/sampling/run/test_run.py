@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from planner.sampling.ask import process
-from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.prompts import key_of
 from planner.sampling.ask.result import Provenance, SamplingResult, read_result
-from planner.sampling.ask.setup import SETUP, Setup, prepared
+from planner.sampling.ask.setup import SETUP, Setup, predicted, prepared
 from planner.sampling.ask.store import WEIGHTS, asked, ended
 from planner.sampling.ask.supervisor import SamplingSupervisor, result_of
 from planner.sampling.ask.weights import provenance
