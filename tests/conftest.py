@@ -20,6 +20,7 @@ import pytest  # noqa: E402
 
 import evidence  # noqa: E402
 from own_folders import own_data  # noqa: E402
+from planner.forks import client  # noqa: E402
 from shares import Rooms, heaviest_first  # noqa: E402
 
 __all__ = ["own_data"]
@@ -47,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     evidence.full = config.getoption("--full")
     if config.getoption("--write-evidence") and not evidence.full:
         raise pytest.UsageError("--write-evidence is of --full: give both")
+    # The whole suite pays once for the imports of workers; a file's tests begin them as people do.
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        client.serve()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from free_ports import free_port
 
@@ -28,6 +35,8 @@ QUIET = (
     "--no-first-run",
 )
 """No GPU and no sandbox in containers, and no requests of Chromium's own."""
+DESKTOP: ViewportSize = {"width": 1400, "height": 1000}
+PHONE: ViewportSize = {"width": 420, "height": 860}
 START_SECONDS = 600
 PATIENCE_MILLISECONDS = 600_000
 """Only what will never come is given up: a slow machine is waited for."""
@@ -50,22 +59,21 @@ DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
 
 
 @contextmanager
-def app(data: str = "", of: Path = REPOSITORY) -> Iterator[str]:
+def app(data: str = "", of: Path = REPOSITORY, port: int = 0) -> Iterator[str]:
     """A fresh ``streamlit run app.py`` that remembers no dry run and no trial; gives its address.
 
     ``data`` is a folder for trials that outlives it; by default they go when it ends. ``of`` is
-    the checkout whose app it is.
+    the checkout whose app it is, ``port`` where it listens; by default where nobody does.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache,
-        _server(cache, data or os.path.join(cache, "data"), of) as address,
+        _server(cache, data or os.path.join(cache, "data"), of, port or free_port()) as address,
     ):
         yield address
 
 
 @contextmanager
-def _server(cache: str, data: str, of: Path) -> Iterator[str]:
-    port = free_port()
+def _server(cache: str, data: str, of: Path, port: int) -> Iterator[str]:
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
     process = subprocess.Popen(
@@ -125,7 +133,7 @@ def cpu_seconds(process: int) -> float:
 
 def window(browser: Browser, **options: Any) -> BrowserContext:
     """A context of its own, of a desktop's size, that waits for a slow machine."""
-    context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})
+    context = browser.new_context(**{"viewport": DESKTOP, **options})
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     return context
 

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, Page
-from running_app import settle, window
+from playwright.sync_api import Page
+from running_app import settle
 
 GRAVE = ("serious", "critical")
 RUN = """async () => {
@@ -40,10 +40,9 @@ def graves(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_a_grave_finding(
-    browser: Browser, server: str, scheme: Literal["light", "dark"]
+    page: Page, server: str, scheme: Literal["light", "dark"]
 ) -> None:
-    context = window(browser, color_scheme=scheme, reduced_motion="reduce")
-    page = context.new_page()
+    page.emulate_media(color_scheme=scheme)
     page.goto(f"{server}/?{urlencode(FULL)}")
     settle(page)
     found = {"a plan that does not run": graves(page)}
@@ -61,15 +60,12 @@ def test_no_page_has_a_grave_finding(
         page.get_by_role("link", name=title, exact=True).click()
         settle(page)
         found[title] = graves(page)
-    context.close()
     assert len(found) == len(titles) + 2
     assert not {page: some for page, some in found.items() if some}
 
 
-def test_words_follow_the_appearance_without_another_run(browser: Browser, server: str) -> None:
+def test_words_follow_the_appearance_without_another_run(page: Page, server: str) -> None:
     """A machine that goes dark in the evening does not ask the server for a page."""
-    context = window(browser, color_scheme="light")
-    page = context.new_page()
     page.goto(server)
     settle(page)
     read = """() => getComputedStyle(
@@ -78,4 +74,3 @@ def test_words_follow_the_appearance_without_another_run(browser: Browser, serve
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"light => ({read})() !== light", arg=light)
     assert (light, page.evaluate(read)) == ("rgb(86, 92, 102)", "rgb(174, 182, 191)")
-    context.close()

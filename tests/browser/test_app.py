@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from running_app import app, settle, window
 
+from free_ports import free_port
 from planner.plan import FIELDS
 from planner.plan.migrations import VERSION
 
@@ -44,18 +45,22 @@ def number(page: Page, label: str, value: int) -> None:
     settle(page)
 
 
+@pytest.fixture(scope="module")
+def port() -> int:
+    """Of all cold servers, one after the other: what the tab has read of one it has of all."""
+    return free_port()
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_cold_deep_link_shows_the_page_in_its_frame(browser: Browser, name: str) -> None:
-    with app() as address:
-        context = window(browser)
-        page = context.new_page()
+def test_a_cold_deep_link_shows_the_page_in_its_frame(page: Page, port: int, name: str) -> None:
+    with app(port=port) as address:
         page.goto(f"{address}/{name}?v=1&preset=grpo-7b@1&response_tokens=1024")
         expect(page.get_by_text(PAGES[name]).first).to_be_visible()
         settle(page)
         expect(page.get_by_label("Response, tokens", exact=True)).to_have_value("1024")
         assert set(FIELDS) <= set(query(page))
         assert urlsplit(page.url).path == f"/{name}"
-        context.close()
+        page.goto("about:blank")  # before its server is gone
 
 
 def test_plan_opens_under_its_name_and_stays_there(page: Page, server: str) -> None:

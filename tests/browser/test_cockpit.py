@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, Page, expect
-from running_app import settle, window
+from playwright.sync_api import Page, Request, expect
+from running_app import PHONE, settle
 
 ROW = 30
 """Pixels of a phase in the chart."""
@@ -27,9 +27,14 @@ def test_verdict_and_name_stay_in_sight_and_nobody_else_is_asked(
     page: Page, server: str
 ) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+
+    def hear(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", hear)
     page.goto(server)
     settle(page)
+    page.remove_listener("request", hear)
     verdict = page.locator(".st-key-verdict")
     expect(page.get_by_test_id("stSidebar").get_by_role("img").first).to_be_visible()
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 1500)")
@@ -39,9 +44,8 @@ def test_verdict_and_name_stay_in_sight_and_nobody_else_is_asked(
     assert [url for url in asked if not url.startswith((server, "data:", "blob:"))] == []
 
 
-def test_on_a_phone_the_verdict_stays_over_page_and_inputs(browser: Browser, server: str) -> None:
-    context = window(browser, viewport={"width": 420, "height": 860})
-    page = context.new_page()
+def test_on_a_phone_the_verdict_stays_over_page_and_inputs(page: Page, server: str) -> None:
+    page.set_viewport_size(PHONE)
     page.goto(server)
     settle(page)
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 1500)")
@@ -56,7 +60,6 @@ def test_on_a_phone_the_verdict_stays_over_page_and_inputs(browser: Browser, ser
     length.press("Enter")
     expect(beside).not_to_have_text(before)
     expect(beside).to_be_in_viewport(ratio=1)
-    context.close()
 
 
 def test_after_an_impossible_plan_the_worst_phase_is_the_chosen_one(

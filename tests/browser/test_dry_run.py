@@ -6,15 +6,14 @@ import json
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from running_app import PROCESSES, settle, window
+from running_app import PHONE, PROCESSES, settle
 
-from trial.running import until
+from trial.running import called, until, with_open
 
 SLOW = 600_000
 """Milliseconds that a loaded machine may take."""
@@ -44,13 +43,14 @@ def answer(page: Page) -> None:
 
 def worker(server: str) -> int:
     """The process id of the server's dry-run process."""
-    command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.run.worker"]
+    handles = Path(f"/proc/{PROCESSES[server]}/fd")
 
-    def listed() -> list[str]:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    def reads_from_it() -> int | None:
+        pipes = [os.readlink(one) for one in handles.iterdir() if one.is_symlink()]
+        found = (with_open(0, pipe) for pipe in pipes if pipe.startswith("pipe:"))
+        return next((one for one in found if one and "dryrun.run." in called(one)), None)
 
-    (found,) = until(listed)
-    return int(found)
+    return int(until(reads_from_it))
 
 
 def no_overflow(page: Page) -> bool:
@@ -99,13 +99,12 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
         expect(tip).to_contain_text(word)
 
     for scheme in ("light", "dark"):
-        phone = window(browser, viewport={"width": 420, "height": 860}, color_scheme=scheme)
-        other = phone.new_page()
-        open_plan(other, server, 300)
-        answer(other)  # stored: nobody presses
-        settle(other)
-        assert no_overflow(other)
-        phone.close()
+        page.set_viewport_size(PHONE)
+        page.emulate_media(color_scheme=scheme)
+        open_plan(page, server, 300)
+        answer(page)  # stored: nobody presses
+        settle(page)
+        assert no_overflow(page)
 
 
 def test_a_changed_plan_is_asked_about_anew(page: Page, server: str) -> None:

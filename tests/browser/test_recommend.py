@@ -7,7 +7,7 @@ import time
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Browser, Page, expect
-from running_app import PROCESSES, cpu_seconds, settle, window
+from running_app import PHONE, PROCESSES, cpu_seconds, settle, window
 
 from planner.search.wish import PLACEMENT, USUAL, Wish, to_text
 from trial.running import until
@@ -51,10 +51,9 @@ def test_a_link_is_searched_and_its_plans_are_taken(page: Page, server: str) -> 
 
 
 def test_a_page_that_waits_stays_usable_and_narrow_windows_need_no_scrolling(
-    browser: Browser, server: str
+    page: Page, server: str
 ) -> None:
-    context = window(browser, viewport={"width": 420, "height": 900})
-    page = context.new_page()
+    page.set_viewport_size(PHONE)
     page.goto(f"{server}/recommend?{urlencode(SMALL)}")
     settle(page)
     page.get_by_role("button", name="Find plans").click()
@@ -63,7 +62,6 @@ def test_a_page_that_waits_stays_usable_and_narrow_windows_need_no_scrolling(
     cancel.click()
     expect(page.get_by_text("Given up; nothing was kept.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    context.close()
 
 
 LONG = Wish(

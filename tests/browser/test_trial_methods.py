@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
-from running_app import app, settle, window
+from playwright.sync_api import Page, expect
+from running_app import app, settle
 
 from planner.methods import methods
 from planner.plan import Plan
@@ -65,14 +65,14 @@ def own_server(data: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=CASES)
 def found(
-    request: pytest.FixtureRequest, browser: Browser, own_server: str, data: Path
+    request: pytest.FixtureRequest, tab: Page, own_server: str, data: Path
 ) -> tuple[str, TrialResult]:
     """One trial of each method, and one that plays rank 0 of eight; run once for all tests."""
     name = request.param
     family, changes, _ = CASES[name]
     plan = tiny("sft" if name == "rank" else name, family, **changes)
     return name, _by_command(plan, data) if name == "rank" else _by_page(
-        plan, browser, own_server, data
+        plan, tab, own_server, data
     )
 
 
@@ -85,16 +85,13 @@ def _by_command(plan: Plan, data: Path) -> TrialResult:
     return result
 
 
-def _by_page(plan: Plan, browser: Browser, server: str, data: Path) -> TrialResult:
-    context = window(browser)
-    page = context.new_page()
+def _by_page(plan: Plan, page: Page, server: str, data: Path) -> TrialResult:
     page.goto(f"{server}/trial?{to_query_string(plan)}")
     settle(page)
     page.get_by_role("button", name="Run the trial").click()
     expect(page.get_by_text("its memory is as predicted")).to_be_visible()
     settle(page)
     expect(page.get_by_test_id("stException")).to_have_count(0)
-    context.close()
     results = [state.result for state in states(data)]
     (result,) = [one for one in results if one is not None and one.planned() == plan]
     return result

@@ -30,7 +30,12 @@ def choose_model(page: Page, typed: str) -> None:
 
 def test_a_file_is_taken_only_while_the_page_asks_for_one(page: Page, server: str) -> None:
     sent: list[Request] = []
-    page.on("request", lambda request: sent.append(request) if request.method == "PUT" else None)
+
+    def hear(request: Request) -> None:
+        if request.method == "PUT":
+            sent.append(request)
+
+    page.on("request", hear)
     page.goto(server)
     settle(page)
     choose_model(page, "Other model")
@@ -44,6 +49,7 @@ def test_a_file_is_taken_only_while_the_page_asks_for_one(page: Page, server: st
     choose_model(page, "Qwen/Qwen2.5-1.5B")
     expect(page.locator("input[type=file]")).to_have_count(0)
 
+    page.remove_listener("request", hear)
     [request] = sent
     headers = {name: value for name, value in request.headers.items() if "xsrf" in name.lower()}
     answer = page.request.put(request.url, headers=headers, multipart={"file": file})

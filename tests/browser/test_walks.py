@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Page
 from walks import WALKS, taken
 
 TABLE = Path(__file__).parents[2] / "docs" / "usability.md"
@@ -32,7 +32,7 @@ def test_the_table_has_every_walk_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("name", COMES_OF_IT)
-def test_a_walk_takes_what_the_table_says(browser: Browser, server: str, name: str) -> None:
-    walked = taken(browser, server, name)
+def test_a_walk_takes_what_the_table_says(page: Page, server: str, name: str) -> None:
+    walked = taken(page, server, name)
     assert re.search(COMES_OF_IT[name], walked.result), walked.result
     assert (walked.clicks, walked.keys) == _today()[name]

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Browser, Locator, expect
-from running_app import PROCESSES, REPOSITORY, app, chromium, window
+from playwright.sync_api import Browser, Locator, Page, expect
+from running_app import PHONE, PROCESSES, REPOSITORY, app, chromium, window
 from visitor import Visitor
 
 from planner.plan.query import to_query_string
@@ -61,17 +61,22 @@ def walk(name: str) -> Callable[[Walk], Walk]:
     return named
 
 
-def taken(browser: Browser, server: str, name: str) -> Walked:
+def taken(page: Page, server: str, name: str) -> Walked:
+    """One walk, in a tab where nobody has been."""
+    visitor = Visitor(page, server)
+    before = _cpu_seconds(PROCESSES[server])
+    result = WALKS[name](visitor)
+    used = _cpu_seconds(PROCESSES[server]) - before
+    took = (round(visitor.seconds, 1), round(used, 1))
+    return Walked(name, visitor.clicks, visitor.keys, *took, result)
+
+
+def _walked(browser: Browser, server: str, name: str) -> Walked:
     """One walk, in a window of its own."""
     context = window(browser, accept_downloads=True)
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     try:
-        visitor = Visitor(context.new_page(), server)
-        before = _cpu_seconds(PROCESSES[server])
-        result = WALKS[name](visitor)
-        used = _cpu_seconds(PROCESSES[server]) - before
-        took = (round(visitor.seconds, 1), round(used, 1))
-        return Walked(name, visitor.clicks, visitor.keys, *took, result)
+        return taken(context.new_page(), server, name)
     finally:
         context.close()
 
@@ -320,7 +325,7 @@ def reads_an_example(visitor: Visitor) -> str:
 
 @walk("420 px")
 def holds_a_phone(visitor: Visitor) -> str:
-    visitor.page.set_viewport_size({"width": 420, "height": 860})
+    visitor.page.set_viewport_size(PHONE)
     visitor.open()
     words = visitor.page.locator(SAID)
     first = "in sight" if _uncovered(words) else "out of sight"
@@ -354,9 +359,9 @@ def main(*arguments: str) -> None:
         of, names = Path(names[1]), names[2:]
     rows = []
     with app(of=of) as server, chromium() as browser:
-        taken(browser, server, "open")  # the first visit loads what all later ones share
+        _walked(browser, server, "open")  # the first visit loads what all later ones share
         for name in names or WALKS:
-            row = taken(browser, server, name)
+            row = _walked(browser, server, name)
             rows.append(asdict(row))
             print(
                 f"{row.walk}: {row.clicks} clicks, {row.keys} keys, {row.seconds} s, "

@@ -18,7 +18,8 @@ from planner import catalog, disk_cache
 from planner.answer import to_json
 from planner.dryrun.ask import request, store
 from planner.dryrun.ask.finding import finding
-from planner.dryrun.ask.port import ROOT, Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.forks.client import ROOT
 from planner.plan import Plan
 from planner.term import OUTSIDE
 

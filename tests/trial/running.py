@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,20 @@ def until(true: Callable[[], Any]) -> Any:
 
 
 def worker_of(folder: TrialFolder) -> int:
-    """The worker: the only child of the process that sees to the trial."""
-    pid = folder.owner_pid()
-    assert pid is not None
-    return int(until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())[0])
+    """The worker, a fork or not: what it writes goes to the folder, as its keeper's errors do."""
+    return int(until(lambda: with_open(1, str(folder.stderr.resolve()))))
+
+
+def with_open(number: int, name: str) -> int | None:
+    """A process in which a descriptor is this file or pipe, as ``/proc`` names it."""
+    for place in Path("/proc").glob(f"[0-9]*/fd/{number}"):
+        with suppress(OSError):  # others' processes, and those that have just ended
+            if os.readlink(place) == name:
+                return int(place.parts[2])
+    return None
+
+
+def called(process: int) -> str:
+    """A process's command line, and what a fork says that it is."""
+    place = Path(f"/proc/{process}")
+    return f"{(place / 'cmdline').read_bytes()!r} {(place / 'comm').read_text()}"

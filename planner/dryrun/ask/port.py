@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,12 +20,14 @@ from planner.catalog import spot
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.request import capacity_of, key_of
+from planner.forks import client
+from planner.forks.client import PIPE, Process, begin, environment
 from planner.lengths import at_longest
 from planner.plan import Plan
 
 POLL_SECONDS = 0.05
 LIMIT_SECONDS = 300.0
-ROOT = Path(__file__).resolve().parents[3]
+WORKER = "planner.dryrun.run.worker"
 
 
 class DryRunError(Exception):
@@ -45,7 +45,7 @@ class Port:
         """Answers are kept in ``folder``; by default in the user's cache."""
         self._folder = folder
         self._turn = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._buffer = b""
 
     def run(
@@ -109,7 +109,11 @@ class Port:
         return None if found is None else answer(plan, found)
 
     def warm_up(self) -> None:
-        """Start the worker, so that its imports are over when somebody asks."""
+        """Start the worker, so that its imports are over when somebody asks.
+
+        It is a fork, and so are those that come after it: imports are paid for once.
+        """
+        client.serve()
         if self._turn.acquire(blocking=False):
             try:
                 self._alive()
@@ -151,22 +155,16 @@ class Port:
         result: dict[str, Any] = message["result"]
         return result
 
-    def _alive(self) -> subprocess.Popen[bytes]:
+    def _alive(self) -> Process:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "planner.dryrun.run.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd=ROOT,
-                start_new_session=True,
-            )
+            inherited = environment(on_cpu=True)
+            self._process = begin(WORKER, environment=inherited, stdin=PIPE, stdout=PIPE)
         return self._process
 
     def _message(
-        self, process: subprocess.Popen[bytes], cancelled: Callable[[], bool]
+        self, process: Process, cancelled: Callable[[], bool]
     ) -> dict[str, Any]:
         assert process.stdout is not None
         waited = 0.0

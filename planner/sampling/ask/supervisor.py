@@ -9,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from planner.forks.client import ROOT
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
 from planner.sampling.ask.setup import predicted, prepared
 from planner.sampling.ask.store import settle
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.strict import shown
-from planner.trial.ask.supervisor import POLL_SECONDS, end_group, own_environment, worker
+from planner.trial.ask.supervisor import POLL_SECONDS, end_group, own_environment
 from planner.trial.ask.turns import GivenUp, Turn
 
 STAGES_FILE = "stages.jsonl"
@@ -80,8 +82,17 @@ class SamplingSupervisor:
 
     def _process(self, names: tuple[str, ...]) -> SamplingResult | None:
         """Run some stages; how the run ended with them, or None when it goes on."""
-        command = [sys.executable, "-m", WORKER, str(self.folder.path), *names]
-        process = worker(command, self.folder, worker_environment(self.request, names))
+        with open(self.folder.stderr, "ab") as said:
+            # Not a fork: its memory is told, and nothing of others' may be in it.
+            process = subprocess.Popen(
+                [sys.executable, "-m", WORKER, str(self.folder.path), *names],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=ROOT,
+                env=worker_environment(self.request, names),
+                start_new_session=True,
+            )
         try:
             while process.poll() is None:
                 self._listen()

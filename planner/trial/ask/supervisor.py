@@ -10,14 +10,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 
+from planner.forks.client import Process, begin, environment
 from planner.trial.ask.folders import TrialFolder, started
 from planner.trial.ask.host_memory import guarded_bytes, resident_bytes
 from planner.trial.ask.request import TrialRequest
@@ -30,7 +29,7 @@ from planner.units import read_bytes, read_seconds
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 3.0
 """Between asking a worker to end and killing it."""
-ROOT = Path(__file__).resolve().parents[3]
+WORKER = "planner.trial.run.worker"
 SUPERVISOR = "HEADROOM_TRIAL_SUPERVISOR"
 """Environment variable that tells a worker whose end is its own: pid and start."""
 
@@ -80,18 +79,20 @@ class Supervisor:
     def _guarded(self, turn: Turn) -> TrialResult:
         limit = guarded_bytes(self.request.host_limit_bytes)
         self.folder.say("starting", limit_seconds=self.request.limit_seconds)
-        process = worker(
-            worker_command(self.request, self.folder),
-            self.folder,
-            {**worker_environment(self.request), SETTING: self._spare.path},
-            turn.handles,
-        )
+        with open(self.folder.stderr, "ab") as said:
+            process = begin(
+                *worker(self.request, self.folder),
+                environment={**worker_environment(self.request), SETTING: self._spare.path},
+                stdout=said,
+                stderr=said,
+                handles=turn.handles,
+            )
         try:
             return self._watched(process, limit)
         finally:
             end_group(process)
 
-    def _watched(self, process: subprocess.Popen[bytes], limit: int | None) -> TrialResult:
+    def _watched(self, process: Process, limit: int | None) -> TrialResult:
         start = time.monotonic()
         most = 0
         while process.poll() is None:
@@ -184,31 +185,13 @@ def ended(
     return folder.settled(result)
 
 
-def worker(
-    command: Sequence[str],
-    folder: TrialFolder,
-    environment: Mapping[str, str],
-    handles: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
-    """A process in a group of its own; what it says stands in the folder."""
-    with open(folder.stderr, "ab") as said:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            cwd=ROOT,
-            env=environment,
-            pass_fds=handles,
-            start_new_session=True,
-        )
-
-
-def worker_command(request: TrialRequest, folder: TrialFolder) -> list[str]:
-    """The worker, or torchrun with as many of them as were asked for."""
-    several = ["--standalone", f"--nproc-per-node={request.processes}"]
-    launcher = ["-m", "torch.distributed.run", *several] if request.processes > 1 else []
-    return [sys.executable, *launcher, "-m", "planner.trial.run.worker", str(folder.path)]
+def worker(request: TrialRequest, folder: TrialFolder) -> tuple[str, ...]:
+    """The worker's module and arguments, or torchrun's with as many as were asked for."""
+    own = (WORKER, str(folder.path))
+    if request.processes == 1:
+        return own
+    several = ("--standalone", f"--nproc-per-node={request.processes}")
+    return ("torch.distributed.run", *several, "-m", *own)
 
 
 def worker_environment(request: TrialRequest) -> dict[str, str]:
@@ -221,22 +204,12 @@ def worker_environment(request: TrialRequest) -> dict[str, str]:
 
 
 def own_environment(*, on_cpu: bool) -> dict[str, str]:
-    """A worker's environment: no network, no card for work on the CPU, and who sees to it."""
-    found = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        SUPERVISOR: f"{os.getpid()}:{started(os.getpid()) or 0}",
-        # Threads that spin beside another process take the core from it, and it from them.
-        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
-    }
-    if on_cpu:
-        found["CUDA_VISIBLE_DEVICES"] = ""
-    return found
+    """What a worker runs in, and who sees to it."""
+    own = f"{os.getpid()}:{started(os.getpid()) or 0}"
+    return {**environment(on_cpu=on_cpu), SUPERVISOR: own}
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: Process) -> None:
     """Ask the worker's process group to end, and kill it if it does not."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,1 @@
+"""Processes of ours that begin with their imports done: forks of one that has made them."""
