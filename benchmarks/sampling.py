@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
-from planner.sampling.ask.setup import SETUP, Setup
+from planner.sampling.ask.setup import SETUP, Setup, predicted
 from planner.sampling.ask.supervisor import result_of, worker_environment
 from planner.trial.ask.folders import TrialFolder
 

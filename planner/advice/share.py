@@ -98,7 +98,8 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
     if not has_engine(plan):
         return ""
     room = room_of(plan)
-    took = f"The engine takes {read(room.share_bytes)} by its share of {_percent(plan)}"
+    share = f"{plan.gpu_memory_utilization:.0%}"
+    took = f"The engine takes {read(room.share_bytes)} by its share of {share}"
     if not room.starts:
         return f"{took}, {read(room.short_bytes)} too little to start."
     least = "all that it runs at once" if not room.waits else f"{room.wanted:,} could run"
@@ -114,10 +115,6 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
         f"{said}. Waking up in {worst.name} takes {read(worst.device_bytes)}, at worst "
         f"{read(worst.high_bytes)} of {read(outcome.budget_bytes)}."
     )
-
-
-def _percent(plan: Plan) -> str:
-    return f"{plan.gpu_memory_utilization:.0%}"
 
 
 def spreads(plan: Plan) -> Iterator[int]:

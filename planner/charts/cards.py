@@ -7,10 +7,9 @@ from typing import Any
 import pandas as pd
 
 from planner.charts.marks import INK, OVER
-from planner.charts.multiples import Spec, pointer, stacked, tip, title, value_axis
+from planner.charts.multiples import SHAPES, Spec, pointer, stacked, tip, title, value_axis
 from planner.charts.panel import PALETTE, WIDEST
 
-SHAPES = {"fits": "circle", "tight": "square", "out of memory": "cross"}
 HEIGHT = 150
 PANELS = (("usd", "Dollars of the run"), ("seconds", "Seconds per step"))
 

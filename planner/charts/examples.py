@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import COLORS, INK, OVER, capacity_line, finished, tooltip
+from planner.charts.marks import COLORS, INK, OVER, capacity_line, colored, finished, tooltip
 
 PLOT = 230
 """Pixels of the curves' plot."""
@@ -22,9 +22,12 @@ ROW = 30
 MARKS = {"fits": "✓", "tight": "!", "out of memory": "✕"}
 """The verdict behind a bar's number; the axis has the words."""
 
-PARTS = ("models", "work kept", "the rest")
-"""What memory is of, for somebody who knows no category."""
-PART_COLORS = (COLORS["parameters"], COLORS["activations"], COLORS["device"])
+PARTS = {
+    "models": COLORS["parameters"],
+    "work kept": COLORS["activations"],
+    "the rest": COLORS["device"],
+}
+"""What memory is of, for somebody who knows no category, and the colour of each."""
 CURVE_COLORS = (COLORS["activations"], COLORS["parameters"], COLORS["optimizer"], COLORS["logits"])
 DASHES = ([1, 0], [6, 4])
 """What is planned, and what is claimed."""
@@ -35,8 +38,8 @@ ROOM = 1.4
 def part_of(category: str) -> str:
     """Which of :data:`PARTS` a category belongs to."""
     if category == "parameters":
-        return PARTS[0]
-    return PARTS[1] if category in ("activations", "logits") else PARTS[2]
+        return "models"
+    return "work kept" if category in ("activations", "logits") else "the rest"
 
 
 def curves(
@@ -128,7 +131,8 @@ def options(
         ink: colour of lines and words.
     """
     order: Sequence[str] = list(dict.fromkeys(rows["name"]))
-    rows = rows.assign(rank=[PARTS.index(part) for part in rows["part"]])
+    rows = rows.assign(rank=[[*PARTS].index(part) for part in rows["part"]])
+    look = {"orient": "bottom", "columns": 3, "symbolType": "square"}
     y = alt.Y("name:N", sort=list(order), title=None, axis=alt.Axis(labelLimit=150, ticks=False))
     bars = (
         alt.Chart(rows)
@@ -141,11 +145,7 @@ def options(
                 scale=alt.Scale(domain=[0, max(most, capacity) * ROOM], nice=False),
                 axis=alt.Axis(tickCount=5),
             ),
-            color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=list(PARTS), range=list(PART_COLORS)),
-                legend=alt.Legend(title=None, orient="bottom", columns=3, symbolType="square"),
-            ),
+            color=colored("part:N", [*PARTS], PARTS, **look),
             order=alt.Order("rank:Q"),
             tooltip=tooltip(
                 ("name:N", "option"),

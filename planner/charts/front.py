@@ -5,13 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from planner.charts.marks import GRID, INK
-from planner.charts.multiples import Spec, tip, words
+from planner.charts.multiples import SHAPES, Spec, tip, words
 from planner.charts.panel import PALETTE
 
 CHOSEN = "point"
 """Name of the selection; its ``place`` is the row's."""
 HEIGHT = 380
-SHAPES = {"fits": "circle", "tight": "square", "out of memory": "cross"}
 ROOM = 1.08
 """How far the axes reach beyond the intervals, as a factor: they are logarithmic."""
 

@@ -51,13 +51,23 @@ END = 12
 """Pixels of the ends of an error bar."""
 
 
+def keyed(names: Sequence[str], values: Mapping[str, Any]) -> alt.Scale:
+    """The scale that gives each of these names its own value, in their order."""
+    return alt.Scale(domain=list(names), range=[values[name] for name in names])
+
+
+def colored(
+    field: str, names: Sequence[str], colors: Mapping[str, str], **legend: Any
+) -> alt.Color:
+    """A colour for each of these names, in their order; a legend where something is said of it."""
+    shown = alt.Legend(title=None, **legend) if legend else None
+    return alt.Color(field, scale=keyed(names, colors), legend=shown)
+
+
 def by_category(present: Sequence[str]) -> alt.Color:
     """Colour and legend of the categories that a chart shows, in their order."""
-    return alt.Color(
-        "category:N",
-        scale=alt.Scale(domain=list(present), range=[COLORS[name] for name in present]),
-        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square", labelLimit=120),
-    )
+    look = {"orient": "top", "columns": 3, "symbolType": "square", "labelLimit": 120}
+    return colored("category:N", present, COLORS, **look)
 
 
 def chosen_in_legend() -> tuple[alt.Parameter, Any]:

@@ -16,6 +16,8 @@ from planner.charts.marks import INK
 
 PAPER = {"light": "#FFFFFF", "dark": "#0F1419"}
 """The page behind a chart, by appearance: words over lines have an edge of it."""
+SHAPES = {"fits": "circle", "tight": "square", "out of memory": "cross"}
+"""A point's shape, by its verdict."""
 Spec = dict[str, Any]
 
 

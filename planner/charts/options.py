@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import COLORS, INK, finished, tooltip
+from planner.charts.marks import COLORS, INK, colored, finished, tooltip
 
 KINDS: Mapping[str, str] = {
     "planned": COLORS["parameters"],
@@ -45,11 +45,7 @@ def option_bars(
     x = alt.X("share:Q", axis=None, scale=alt.Scale(domain=[-0.62, 1.35], nice=False))
     bars = alt.Chart(drawn[drawn["head"] == ""])
     kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
-    color = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[KINDS[kind] for kind in kinds]),
-        legend=alt.Legend(title=None, orient="top", symbolType="square"),
-    )
+    color = colored("kind:N", kinds, KINDS, orient="top", symbolType="square")
     hover = tooltip(("measure:N", "measure"), ("option:N", "option"), ("text:N", "value"))
     hover += tooltip(("kind:N", "rests on"), ("why:N", "that is"))
     words: dict[str, Any] = {"fontSize": 12, "color": ink, "baseline": "middle"}

@@ -10,7 +10,15 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import INK, capacity_line, finished, nearest, tooltip
+from planner.charts.marks import (
+    INK,
+    capacity_line,
+    colored,
+    finished,
+    keyed,
+    nearest,
+    tooltip,
+)
 
 PARTS: Mapping[str, str] = {
     "model": "#0072B2",
@@ -23,11 +31,8 @@ PARTS: Mapping[str, str] = {
     "driver": "#616161",
 }
 """What holds memory, in the order that bars are stacked."""
-MODES: Mapping[str, tuple[str, list[int]]] = {
-    "online": ("#0072B2", [1, 0]),
-    "offline": ("#E69F00", [7, 3]),
-    "streaming": ("#009E73", [2, 3]),
-}
+MODES: Mapping[str, str] = {"online": "#0072B2", "offline": "#E69F00", "streaming": "#009E73"}
+DASHES = {"online": [1, 0], "offline": [7, 3], "streaming": [2, 3]}
 """Colour and dashes of each mode's curve."""
 ROW = 34
 CURVE = 340
@@ -61,18 +66,14 @@ def stage_bars(
         scale=alt.Scale(domain=[0, end], nice=False),
         axis=alt.Axis(tickCount=5),
     )
-    color = alt.Color(
-        "part:N",
-        scale=alt.Scale(domain=present, range=[PARTS[part] for part in present]),
-        legend=alt.Legend(title=None, orient="top", columns=2, symbolType="square"),
-    )
+    look = {"orient": "top", "columns": 2, "symbolType": "square"}
     bars = (
         alt.Chart(rows)
         .mark_bar(height=24, stroke="#00000022", strokeWidth=0.5)
         .encode(
             y=y,
             x=x,
-            color=color,
+            color=colored("part:N", present, PARTS, **look),
             order="rank:Q",
             tooltip=tooltip(
                 ("stage:N", "stage"),
@@ -134,14 +135,8 @@ def growth(
         scale=alt.Scale(type="log"),
         axis=alt.Axis(format=",~g", tickCount=6),
     )
-    color = alt.Color(
-        "mode:N",
-        scale=alt.Scale(domain=modes, range=[MODES[mode][0] for mode in modes]),
-        legend=alt.Legend(title=None, orient="bottom", symbolType="stroke"),
-    )
-    dashes = alt.StrokeDash(
-        "mode:N", scale=alt.Scale(domain=modes, range=[MODES[mode][1] for mode in modes])
-    )
+    color = colored("mode:N", modes, MODES, orient="bottom", symbolType="stroke")
+    dashes = alt.StrokeDash("mode:N", scale=keyed(modes, DASHES))
     base = alt.Chart(rows).encode(x=x, y=y, color=color)
     lines = base.mark_line().encode(
         strokeDash=dashes, strokeWidth=alt.condition("datum.chosen", alt.value(3.5), alt.value(2))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import INK, finished, tooltip
+from planner.charts.marks import INK, colored, finished, keyed, tooltip
 
 HEIGHT = 220
-KINDS = {"host RAM": ("#0072B2", [1, 0]), "GPU memory": ("#E69F00", [7, 3])}
+KINDS = {"host RAM": "#0072B2", "GPU memory": "#E69F00"}
+DASHES = {"host RAM": [1, 0], "GPU memory": [7, 3]}
 
 
 def memory(
@@ -26,14 +27,6 @@ def memory(
         ink: colour of rules and words.
     """
     kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
-    color = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[KINDS[kind][0] for kind in kinds]),
-        legend=alt.Legend(title=None, orient="top", symbolType="stroke"),
-    )
-    dash = alt.StrokeDash(
-        "kind:N", scale=alt.Scale(domain=kinds, range=[KINDS[kind][1] for kind in kinds])
-    )
     x = alt.X("seconds:Q", title="seconds since it began", axis=alt.Axis(grid=False))
     lines = (
         alt.Chart(rows)
@@ -41,8 +34,8 @@ def memory(
         .encode(
             x=x,
             y=alt.Y("memory:Q", title=unit, scale=alt.Scale(zero=True)),
-            color=color,
-            strokeDash=dash,
+            color=colored("kind:N", kinds, KINDS, orient="top", symbolType="stroke"),
+            strokeDash=alt.StrokeDash("kind:N", scale=keyed(kinds, DASHES)),
             tooltip=tooltip(
                 ("kind:N", "what"), ("seconds:Q", "seconds", ",.1f"), ("memory:Q", unit, ",.3f")
             ),

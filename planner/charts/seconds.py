@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import COLORS, INK, finished, tooltip
+from planner.charts.marks import COLORS, INK, colored, finished, tooltip
 
 CAUSE_COLORS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#A89B2D"),
@@ -15,9 +15,11 @@ CAUSE_COLORS = (
 LEFT = "other causes"
 BAR = 18
 ROW = 42
-ROW_PADDING = -7
 ENTRY = 18
-"""Pixels of a bar, of a phase, between entries of the legend, and of such an entry."""
+"""Pixels of a bar, of a phase, and of an entry of the legend."""
+LEGEND = {
+    "orient": "top", "columns": 1, "symbolType": "square", "rowPadding": -7, "labelLimit": 232
+}  # fmt: skip
 WIDEST = 1.5
 """Of the longest bar, what an interval may widen the axis by: beyond it, its words say more."""
 END = 9
@@ -63,18 +65,7 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
         .encode(
             y=y,
             x=x,
-            color=alt.Color(
-                "cause:N",
-                scale=alt.Scale(domain=causes, range=_colors(causes)),
-                legend=alt.Legend(
-                    title=None,
-                    orient="top",
-                    columns=1,
-                    symbolType="square",
-                    rowPadding=ROW_PADDING,
-                    labelLimit=232,
-                ),
-            ),
+            color=colored("cause:N", causes, _colors(causes), **LEGEND),
             order=alt.Order("rank:Q"),
             tooltip=tooltip(
                 ("phase:N", "phase"),
@@ -108,8 +99,10 @@ def _folded(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(cause=cause, rank=cause.map(places))
 
 
-def _colors(causes: list[str]) -> list[str]:
-    return [CAUSE_COLORS[min(place, len(CAUSE_COLORS) - 1)] for place in range(len(causes))]
+def _colors(causes: list[str]) -> dict[str, str]:
+    return {
+        cause: CAUSE_COLORS[min(place, len(CAUSE_COLORS) - 1)] for place, cause in enumerate(causes)
+    }
 
 
 def height(phases: int, causes: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from planner.charts.marks import COLORS, INK, OVER, finished, tooltip
+from planner.charts.marks import COLORS, INK, OVER, colored, finished, tooltip
 
 KINDS = {
     "all of it": COLORS["device"],
@@ -87,11 +87,7 @@ def waterfall(
     scale = alt.Scale(domain=[0, 1.28 * longest], nice=False)
     x = alt.X("from:Q", title=f"{title}{label and f', dashed: {label}'}", scale=scale)
     kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
-    color = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[KINDS[kind] for kind in kinds]),
-        legend=None,
-    )
+    color = colored("kind:N", kinds, KINDS)
     hover = tooltip(("name:N", "with"), ("text:N", "does"), ("read:N", "after it"))
     end = rows["to"]
     if capacity is not None:  # a text that the line would cross stands behind it

@@ -104,16 +104,12 @@ def _text(found: Found) -> str:
 def _block(
     title: str, found: Iterable[Suggestion], lowering: Iterable[Suggestion] = ()
 ) -> Iterator[str]:
-    said = [f"  {one.title}: {one.sentence}{_price(one)}" for one in found]
+    said = [f"  {one.title}: {one.sentence}{f' ({one.cost})' if one.cost else ''}" for one in found]
     for one in lowering:
         saved = read_bytes(one.lowered_bytes(one.before.worst))
         said.append(f"  {one.title}: {saved} less there, {time_words(one.seconds)}")
     if said:
         yield from ("", f"{title}:", *said)
-
-
-def _price(one: Suggestion) -> str:
-    return f" ({one.cost})" if one.cost else ""
 
 
 def _gpus(choices: Iterable[cards.Choice]) -> list[str]:

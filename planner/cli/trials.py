@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.cli.answer import may_be_json, show, table
 from planner.units import read_seconds
@@ -62,16 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(_imported(import_file(history, arguments.import_from))))
     else:
         as_text = partial(_listed, place=history.place)
-        return show(arguments, history.list(chosen), _json, as_text)
+        found = history.list(chosen)
+        return show(arguments, found, lambda lines: [*map(dataclasses.asdict, lines)], as_text)
     return 0
 
 
 def _note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
-
-
-def _json(lines: Sequence[Summary]) -> list[Any]:
-    return [dataclasses.asdict(line) for line in lines]
 
 
 def _show(history: History, identifier: str) -> int:

@@ -297,6 +297,3 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
     ),
 ))
 """The scaling table, and what online and offline are said to be."""
-
-ALL: tuple[Claim, ...] = (*BREAKDOWN, *TIMELINE, *SCALING)
-"""Every number of its tables, in their order."""

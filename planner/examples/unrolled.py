@@ -40,12 +40,6 @@ ONLY_STEPS = f"rows * hidden * 2 * {POSITIONS}"
 FP32 = {"token_bytes": 233_896, "pair_bytes": 128}
 BF16 = {"token_bytes": 171_432, "pair_bytes": 192}
 """Bytes a layer keeps for a position, and for a pair of positions."""
-CODED = {"token_bytes": 159_528, "pair_bytes": 192, "step_bytes": 655_360}
-"""The same as coded, with dropout and autocast: a mask of a byte and a bf16 input for each
-adapter in the place of an fp32 input, and for every token bf16 copies of the adapters' weights.
-On a CPU, whose dropout keeps fp32 noise, the hooks counted 194,856 for 159,528."""
-KEPT_CODED = f"{KEPT} + tokens * layers * step_bytes"
-"""The whole graph as coded."""
 
 
 def sizes(rows: int, tokens: int, kept: Mapping[str, int]) -> dict[str, float]:

@@ -6,7 +6,7 @@ what a method knows; :mod:`planner.launch.program` writes it. Imports nothing of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,15 @@ class Decision:
     name: str
     value: object
     why: str = ""
+
+
+def of_fields(values: object, whys: Mapping[str, str], prefix: str = "") -> Iterator[Decision]:
+    """Constants that are fields of a plan, each with its reason; ``prefix`` is left out of a name.
+
+    They stand in the order of their reasons.
+    """
+    for name, why in whys.items():
+        yield Decision(name=name.removeprefix(prefix), value=getattr(values, name), why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,17 +57,14 @@ def followed(
         # A version of one framework is none of another's.
         chosen = [name for name in chosen if name != "framework_version"]
     kept = {name: values[name] for name in chosen if name not in changes}
-    before, after = completed(kept | _of(values, changes)), completed(kept | dict(changes))
+    before = completed(kept | {name: values[name] for name in changes})
+    after = completed(kept | dict(changes))
     moved = {
         name: after[name]
         for name in FIELDS
         if name not in chosen and name not in changes and after[name] != before[name]
     }
     return {**values, **moved, **changes}
-
-
-def _of(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    return {name: values[name] for name in fields}
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -33,43 +33,25 @@ def _planned_as_grpo(fields: Fields) -> Fields:
 
 
 def _unchanged(fields: Fields) -> Fields:
-    """Version 2 knew neither dropout of adapters nor GRADE's autocast: both were off."""
-    return fields
-
-
-def _as_before(fields: Fields) -> Fields:
-    """Version 3 knew none of the fields below: their defaults are what its plans ran."""
-    return fields
-
-
-def _in_turn(fields: Fields) -> Fields:
-    """Version 4 knew neither an engine beside the trainer nor rewards that take time."""
-    return fields
-
-
-def _steps_alone(fields: Fields) -> Fields:
-    """Version 5's runs were their steps alone, and its engines had the trainer's weights."""
-    return fields
-
-
-def _async_and_unsaid(fields: Fields) -> Fields:
-    """Version 6's engines scheduled beside the card, with experts in slices; no disk was known."""
-    return fields
-
-
-def _prompts_at_their_cap(fields: Fields) -> Fields:
-    """Version 7's prompts were all planned at their cap."""
+    """What such a version did not know it planned as the defaults of today have it."""
     return fields
 
 
 MIGRATIONS: tuple[Migration, ...] = (
     _planned_as_grpo,
+    # 2 knew neither dropout of adapters nor GRADE's autocast: both were off.
     _unchanged,
-    _as_before,
-    _in_turn,
-    _steps_alone,
-    _async_and_unsaid,
-    _prompts_at_their_cap,
+    # 3 knew nothing of autocast, other dtypes of frozen weights, chunks of the head, or when
+    # the optimizer steps.
+    _unchanged,
+    # 4 knew neither an engine beside the trainer nor rewards that take time.
+    _unchanged,
+    # 5's runs were their steps alone, and its engines had the trainer's weights.
+    _unchanged,
+    # 6's engines scheduled beside the card, with experts in slices; no disk was known.
+    _unchanged,
+    # 7's prompts were all planned at their cap.
+    _unchanged,
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 

@@ -13,7 +13,7 @@ from planner.plan import Plan, try_plan
 from planner.plan.chosen import differences
 from planner.plan.facts import facts_of
 from planner.search.found import Miss
-from planner.search.pool import Candidate, Pool
+from planner.search.pool import Pool
 from planner.search.space import Space
 from planner.search.wish import Wish
 from planner.units import read_bytes, read_count, read_seconds, read_usd
@@ -35,7 +35,7 @@ def _closest(plan: Plan, space: Space, pool: Pool) -> Iterator[Miss]:
     """The plans that lack least, each for another reason."""
     seen: set[str] = set()
     for one in pool.misses:
-        made = _made(space, one)
+        made = space.made(one.changes)
         if made is None:
             continue
         footprint = estimate(made)
@@ -46,10 +46,6 @@ def _closest(plan: Plan, space: Space, pool: Pool) -> Iterator[Miss]:
         yield _miss(plan, footprint, lacks(footprint))
         if len(seen) >= MOST:
             return
-
-
-def _made(space: Space, one: Candidate) -> Plan | None:
-    return space.made(one.changes)
 
 
 def lacks(footprint: Footprint) -> str:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import torch
 
+CLIP = 0.2
+"""How far from one the policy's ratio counts, and from the old ones new values."""
+
+ENTROPY_WEIGHT = 0.01
+"""How much the entropy counts in the loss."""
+
 KL_WEIGHT = 0.001
 """How much the distance from the reference counts, in the loss or in the reward."""
 
@@ -20,29 +26,23 @@ def policy_loss(
     advantages: torch.Tensor,
     reference: torch.Tensor | None,
     entropy: torch.Tensor | None,
-    *,
-    clip: float = 0.2,
-    beta: float = KL_WEIGHT,
-    entropy_bonus: float = 0.01,
 ) -> torch.Tensor:
     """Clipped-ratio loss [] of [rows, tokens] log-probs, with a k3 KL term and an entropy bonus.
 
     Sources: PPO (arXiv 1707.06347) for the ratio, GRPO (arXiv 2402.03300) for the KL term.
     """
     ratio = torch.exp(log_probs - old)
-    loss = -torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
+    loss = -torch.minimum(ratio * advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * advantages)
     if reference is not None:
         distance = reference - log_probs
-        loss = loss + beta * (torch.exp(distance) - distance - 1)
+        loss = loss + KL_WEIGHT * (torch.exp(distance) - distance - 1)
     mean = loss.mean()
-    return mean if entropy is None else mean - entropy_bonus * entropy.mean()
+    return mean if entropy is None else mean - ENTROPY_WEIGHT * entropy.mean()
 
 
-def value_loss(
-    values: torch.Tensor, old: torch.Tensor, returns: torch.Tensor, *, clip: float = 0.2
-) -> torch.Tensor:
+def value_loss(values: torch.Tensor, old: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
     """Clipped squared error [] of [rows, tokens] values (PPO)."""
-    clipped = old + (values - old).clamp(-clip, clip)
+    clipped = old + (values - old).clamp(-CLIP, CLIP)
     return 0.5 * torch.maximum((values - returns) ** 2, (clipped - returns) ** 2).mean()
 
 

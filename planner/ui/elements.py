@@ -7,7 +7,7 @@ fields are in :mod:`planner.ui.inputs`.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,8 @@ ROW = 35
 """Pixels of a table's row."""
 TONES = {"fits": "good", "tight": "doubt", "out of memory": "bad"}
 """How a verdict's word is taken."""
+COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
+ICONS = {"fits": "check_circle", "tight": "warning", "out of memory": "cancel"}
 _MESSAGES: dict[str, tuple[Any, str]] = {
     "good": (st.success, ":material/check_circle:"),
     "doubt": (st.warning, ":material/warning:"),
@@ -54,6 +56,15 @@ def bullets(texts: Iterable[str], *, escape: bool = True) -> None:
 def row(key: str | None = None) -> Any:
     """A row of controls."""
     return st.container(horizontal=True, vertical_alignment="center", key=key)
+
+
+def button(
+    label: str, key: str, icon: str, does: Callable[..., object], *given: Any, place: Any = st,
+    **more: Any,
+) -> bool:  # fmt: skip
+    """A button that does something with what is given; whether it was pressed."""
+    icon = f":material/{icon}:" if icon else ""
+    return bool(place.button(label, key=key, icon=icon or None, on_click=does, args=given, **more))
 
 
 def cards(count: int = 4, width: int = 170) -> Any:

@@ -17,7 +17,7 @@ from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.plan.plan import try_plan
 from planner.plan.unmeasured import Unmeasured, unmeasured
 from planner.ui.dry_run.section import POLL, port
-from planner.ui.elements import row
+from planner.ui.elements import button, row
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.wording.display import plain
@@ -95,9 +95,7 @@ def _panel(lacking: Unmeasured, values: Mapping[str, Any], seen: tuple[int, bool
                 f":material/hourglass_top: Measuring … {job.elapsed_seconds:.0f} s",
                 width="content",
             )
-            st.button(
-                "Cancel", key="measuring-cancel", icon=":material/close:", on_click=job.cancel
-            )
+            button("Cancel", "measuring-cancel", "close", job.cancel)
     ended = job is not None and not running and (GIVEN_UP if job.given_up else job.error)
     if ended:
         st.caption(f":material/info: {plain(ended)}")

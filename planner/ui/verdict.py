@@ -13,7 +13,7 @@ from planner.methods import method_of
 from planner.plan.labels import model_name
 from planner.throughput import throughput
 from planner.ui import compute
-from planner.ui.elements import TONES, bullets, card, cards, tell
+from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, tell
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
@@ -26,12 +26,6 @@ UNKNOWABLE = (
     "nobody can know exactly what the driver, libraries and CUDA graphs take, and what the "
     "allocator holds unused"
 )
-COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
-ICONS = {
-    "fits": ":material/check_circle:",
-    "tight": ":material/warning:",
-    "out of memory": ":material/cancel:",
-}
 
 
 def sentence(footprint: Footprint) -> None:
@@ -56,7 +50,7 @@ def short(footprint: Footprint) -> None:
     unit = session.unit()
     peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
     lead = "does not run" if footprint.blockers else word
-    badge = f":{COLORS[word]}-badge[{ICONS[word]} {lead[0].upper()}{lead[1:]}]"
+    badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
         badge = ":gray-badge[:material/info: The last plan that works]"
     needs = ""

@@ -53,7 +53,6 @@ FP32 = replace(CALL, item_bytes=4, half="")
         (AMPERE, replace(CALL, head_dim=224, value_dim=224), "flash"),
         (ADA, replace(CALL, head_dim=224, value_dim=224, kv_heads=32), "efficient"),
         (ADA, replace(CALL, head_dim=224, value_dim=224, trains=False), "flash"),
-        (replace(AMPERE, windows=True), replace(CALL, kv_heads=32), "efficient"),
         (HOPPER, CALL, "cudnn"),
         (HOPPER, MASKED, "cudnn"),
         (HOPPER, FP32, "math"),

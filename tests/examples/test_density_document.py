@@ -13,7 +13,10 @@ from planner import catalog
 from planner.examples import doc_003, doc_003_answers
 from planner.formulas.parameters import parameter_count
 
-ROWS = (*doc_003.ALL, *doc_003_answers.SAFE, *doc_003_answers.CONFIDENCE)
+ROWS = (
+    *(*doc_003.BREAKDOWN, *doc_003.TIMELINE, *doc_003.SCALING),
+    *(*doc_003_answers.SAFE, *doc_003_answers.CONFIDENCE),
+)
 CLAIMS = {one.what: one for one in ROWS}
 
 

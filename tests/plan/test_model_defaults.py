@@ -9,7 +9,7 @@ import pytest
 from planner import catalog
 from planner.plan import Plan
 from planner.plan.chosen import completed, followed
-from planner.plan.model_defaults import model_defaults
+from planner.plan.defaults import model_defaults
 
 QWEN, GEMMA, OSS = "Qwen/Qwen3-0.6B", "google/gemma-2-2b", "openai/gpt-oss-20b"
 VERL = {"method": "grpo", "framework": "verl"}

@@ -12,7 +12,7 @@ from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
-from planner.ui.scaling import holes, knee, limits, rows
+from planner.ui.scaling import knee, limits, rows
 from planner.ui.scaling.axes import AXES, CARD, cards, known_cards
 from planner.ui.scaling.panels import apart, curves_of
 from planner.ui.scaling.points import EVEN, drawn
@@ -96,12 +96,12 @@ def test_every_value_that_no_rule_refuses_is_drawn_or_there_are_sixty(
         assert values == list(range(1, high + 1))
     assert places == able or len(places) >= EVEN
     refused = [value for value in values if value not in able]
-    told = holes.broken(plan, field, refused) if refused else ()
+    told = limits.broken(plan, field, refused) if refused else ()
     assert sum(one.values for one in told) == len(refused)
 
 
 def test_what_refuses_values_is_counted_once_each_by_the_rule_that_does() -> None:
-    told = holes.broken(GRPO, "gpus", [3, 5, 12, 24, 20])
+    told = limits.broken(GRPO, "gpus", [3, 5, 12, 24, 20])
     assert [one.values for one in told] == [3, 2]
     assert "multiple of the GPUs that train" in told[0].why  # 512 sequences: 3, 5 and 24 are none
     assert "whole nodes" in told[1].why

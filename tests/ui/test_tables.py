@@ -16,7 +16,7 @@ from planner.plan import FIELDS, Plan
 from planner.plan.presets import presets
 from planner.ui import tables
 from planner.ui.elements import decimals
-from planner.ui.inputs.groups import GROUPS, MAIN, NOT_SHOWN
+from planner.ui.inputs.groups import GROUPS, SECTIONS
 from planner.ui.messages import plain
 from planner.ui.scaling.axes import AXES, border, family, relatives
 from planner.wording.display import UNITS, interval, put_in
@@ -141,12 +141,18 @@ def test_relatives_are_sizes_of_one_family() -> None:
     assert len(relatives("openai-community/gpt2")) >= 3
 
 
+KINDS_OF_SPLITS = ("tensor", "pipeline", "context", "expert")
+
+
 def test_every_field_is_shown_somewhere_or_said_why_not() -> None:
+    main = [name for section in SECTIONS for row in section.inputs for name in row]
     grouped = [name for group in GROUPS for name in group.fields]
-    assert sorted([*MAIN, *grouped, *NOT_SHOWN]) == sorted(FIELDS)
+    by_other_inputs = ("config", "gpu_bytes", "length_distribution")
+    one_value_so_far = (*(f"{kind}_parallel" for kind in KINDS_OF_SPLITS), "turns")
+    assert sorted([*main, *grouped, *by_other_inputs, *one_value_so_far]) == sorted(FIELDS)
     own = {name for method in methods().values() for name in method.own_fields}
-    assert own and set(TEXTS) | own == {*MAIN, *grouped} and not own & set(TEXTS)
-    assert len(MAIN) == 10
+    assert own and set(TEXTS) | own == {*main, *grouped} and not own & set(TEXTS)
+    assert len(main) == 10
 
 
 def test_help_names_the_links_key() -> None:

@@ -23,9 +23,7 @@ PROTOCOL = 4
 def snapshot(
     trace: Iterable[TraceEntry],
     segments: Iterable[Segment],
-    *,
-    settings: AllocatorSettings | None = None,
-    device: int = 0,
+    settings: AllocatorSettings,
 ) -> dict[str, Any]:
     """The dictionary that ``torch.cuda.memory._snapshot()`` would return.
 
@@ -33,14 +31,17 @@ def snapshot(
         trace: What the allocator did, oldest first; may be only its end.
         segments: What it holds now (``Allocator.segments``).
         settings: Shown by the viewer among the allocator's settings.
-        device: The card the memory is shown on.
     """
     frames = _Frames()
     events = [_event(number, entry, frames) for number, entry in enumerate(trace)]
     return {
-        "segments": [_segment(segment, device, frames) for segment in segments],
-        "device_traces": [[] for _ in range(device)] + [events],
-        "allocator_settings": {} if settings is None else _settings(settings),
+        "segments": [_segment(segment, frames) for segment in segments],
+        "device_traces": [events],
+        "allocator_settings": {
+            "expandable_segments": settings.expandable_segments,
+            "max_split_size": -1,
+            "garbage_collection_threshold": 0.0,
+        },
         "external_annotations": [],
     }
 
@@ -49,13 +50,10 @@ def write_snapshot(
     path: Path,
     trace: Iterable[TraceEntry],
     segments: Iterable[Segment],
-    *,
-    settings: AllocatorSettings | None = None,
-    device: int = 0,
+    settings: AllocatorSettings,
 ) -> None:
     """Write ``snapshot`` as a pickle that the viewer opens; an existing file is replaced."""
-    data = snapshot(trace, segments, settings=settings, device=device)
-    path.write_bytes(pickle.dumps(data, protocol=PROTOCOL))
+    path.write_bytes(pickle.dumps(snapshot(trace, segments, settings), protocol=PROTOCOL))
 
 
 class _Frames(dict[str, list[dict[str, Any]]]):
@@ -68,10 +66,9 @@ class _Frames(dict[str, list[dict[str, Any]]]):
 
 
 def _event(number: int, entry: TraceEntry, frames: _Frames) -> dict[str, Any]:
-    where = "device_free" if entry.action == "oom" else "addr"
     return {
         "action": entry.action,
-        where: entry.address,
+        "addr": entry.address,
         "size": entry.size_bytes,
         "stream": entry.stream,
         # The simulator has no clock; the number keeps the order.
@@ -80,17 +77,16 @@ def _event(number: int, entry: TraceEntry, frames: _Frames) -> dict[str, Any]:
     }
 
 
-def _segment(segment: Segment, device: int, frames: _Frames) -> dict[str, Any]:
+def _segment(segment: Segment, frames: _Frames) -> dict[str, Any]:
     blocks = segment.blocks
     active = [block for block in blocks if block.state != "inactive"]
+    used = sum(block.size_bytes for block in active)
     return {
-        "device": device,
+        "device": 0,
         "address": segment.address,
         "total_size": segment.size_bytes,
-        "allocated_size": sum(
-            block.size_bytes for block in blocks if block.state == "active_allocated"
-        ),
-        "active_size": sum(block.size_bytes for block in active),
+        "allocated_size": used,
+        "active_size": used,
         "requested_size": sum(block.requested_bytes for block in active),
         "stream": segment.stream,
         "segment_type": segment.pool,
@@ -108,13 +104,4 @@ def _block(block: BlockInfo, frames: _Frames) -> dict[str, Any]:
         "requested_size": block.requested_bytes,
         "state": block.state,
         "frames": frames[block.label],
-    }
-
-
-def _settings(settings: AllocatorSettings) -> dict[str, Any]:
-    limit = settings.max_split_size_bytes
-    return {
-        "expandable_segments": settings.expandable_segments,
-        "max_split_size": -1 if limit is None else limit,
-        "garbage_collection_threshold": settings.garbage_collection_threshold,
     }

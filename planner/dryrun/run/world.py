@@ -6,6 +6,8 @@ plans with it run on fake CPU tensors.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
@@ -121,3 +123,16 @@ def _kernelless() -> Iterator[None]:
 
 def _accept(*_: Any, **__: Any) -> None:
     return None
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Libraries have nothing to tell whoever asked for a dry run."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

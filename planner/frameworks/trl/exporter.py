@@ -82,7 +82,7 @@ def write_weighted(plan: Plan, link: str, weights: str) -> Launch:
 
 def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
     notes = _notes(plan, program)
-    install = _install(plan)
+    install = f"pip install {' '.join(_packages(plan))}"
     about = (
         f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
         link,
@@ -342,10 +342,6 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
 
 def _engine_is_vllm(plan: Plan) -> bool:
     return plan.rollout in ("vllm-colocated", "vllm-separate")
-
-
-def _install(plan: Plan) -> str:
-    return f"pip install {' '.join(_packages(plan))}"
 
 
 def _packages(plan: Plan) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.frameworks.program import Decision, Program
+from planner.frameworks.program import Program, of_fields
 from planner.frameworks.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -22,23 +21,12 @@ def _templates(plan: Plan) -> tuple[Path, ...]:
     return (FOLDER / "precompute_reference.py", train) if plan.reference in CACHED else (train,)
 
 
-def _decisions(plan: Plan) -> Iterator[Decision]:
-    yield Decision(
-        name="logits",
-        value=plan.logits,
-        why="response makes logits of the response's positions alone; full of every position.",
-    )
-    yield Decision(
-        name="logits_dtype",
-        value=plan.logits_dtype,
-        why="What the log-softmax over the vocabulary computes in.",
-    )
-    yield Decision(
-        name="logprob_micro_batch_size",
-        value=plan.logprob_micro_batch_size,
-        why="Pairs of one forward of the reference; it keeps no activations.",
-    )
-    yield Decision(name="prompts_per_step", value=plan.prompts_per_step)
+WHY = {
+    "logits": "response makes logits of the response's positions alone; full of every position.",
+    "logits_dtype": "What the log-softmax over the vocabulary computes in.",
+    "logprob_micro_batch_size": "Pairs of one forward of the reference; it keeps no activations.",
+    "prompts_per_step": "",
+}
 
 
 def _refuse(found: Obstacles) -> None:
@@ -72,5 +60,10 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 
 TRAINER = Trainer(
-    export=Program(templates=_templates, decisions=_decisions, refuse=_refuse, notes=_notes)
+    export=Program(
+        templates=_templates,
+        decisions=lambda plan: of_fields(plan, WHY),
+        refuse=_refuse,
+        notes=_notes,
+    )
 )

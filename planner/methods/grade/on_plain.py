@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.frameworks.program import Decision, Program
+from planner.frameworks.program import Decision, Program, of_fields
 from planner.frameworks.trainer import Trainer
 from planner.methods.grade.fields import own
 from planner.setup.quantities import quantities
@@ -23,47 +23,26 @@ NO_JUDGE = (
 TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
 
 
+WHY = {
+    "grade_estimator": "Straight-through keeps a one-hot row and its difference beside the soft "
+    "weights.",
+    "grade_top_k": "Each generated token keeps weights of this many entries; 0 is all of them.",
+    "grade_dense_scatter": "Writes the top k into a row of the vocabulary's length, kept for every "
+    "token.",
+    "grade_kl": "batch keeps the policy's and the reference's logits of all tokens until the "
+    "backward; online adds up token by token, and still keeps the policy's for its gradient.",
+    "grade_reference_cache": "With a KV cache the reference reads each token once; it grows by one "
+    "entry a token.",
+    "grade_reward_input": "sparse gathers k embeddings for every token and keeps them; dense "
+    "multiplies by the whole table and keeps the mixtures alone.",
+    "grade_step_checkpointing": "Keeps the input of each generated token's forward alone, and runs "
+    "it again in the backward; without it every token's activations wait for the backward.",
+}
+
+
 def _decisions(plan: Plan) -> Iterator[Decision]:
-    chosen = own(plan)
-    yield Decision(name="reward_model", value=plan.reward_model)
-    yield Decision(
-        name="estimator",
-        value=chosen.grade_estimator,
-        why="Straight-through keeps a one-hot row and its difference beside the soft weights.",
-    )
-    yield Decision(
-        name="top_k",
-        value=chosen.grade_top_k,
-        why="Each generated token keeps weights of this many entries; 0 is all of them.",
-    )
-    yield Decision(
-        name="dense_scatter",
-        value=chosen.grade_dense_scatter,
-        why="Writes the top k into a row of the vocabulary's length, kept for every token.",
-    )
-    yield Decision(
-        name="kl",
-        value=chosen.grade_kl,
-        why="batch keeps the policy's and the reference's logits of all tokens until the backward; "
-        "online adds up token by token, and still keeps the policy's for its gradient.",
-    )
-    yield Decision(
-        name="reference_cache",
-        value=chosen.grade_reference_cache,
-        why="With a KV cache the reference reads each token once; it grows by one entry a token.",
-    )
-    yield Decision(
-        name="reward_input",
-        value=chosen.grade_reward_input,
-        why="sparse gathers k embeddings for every token and keeps them; dense multiplies by the "
-        "whole table and keeps the mixtures alone.",
-    )
-    yield Decision(
-        name="step_checkpointing",
-        value=chosen.grade_step_checkpointing,
-        why="Keeps the input of each generated token's forward alone, and runs it again in the "
-        "backward; without it every token's activations wait for the backward.",
-    )
+    yield from of_fields(plan, {"reward_model": ""})
+    yield from of_fields(own(plan), WHY, "grade_")
     yield Decision(
         name="autocast_adapters",
         value=setup_of(plan).autocasts_adapters,

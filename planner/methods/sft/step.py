@@ -37,5 +37,4 @@ def _on(run: Run, model: nn.Module, rows: Rows) -> torch.Tensor:
         logits_dtype=run.logits_dtype,
         softcap=models.softcap(model),
         chunk_tokens=run.plan.chunk_tokens,
-        logits_held=False,
     )

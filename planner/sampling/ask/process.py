@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
+from planner.sampling.ask.setup import predicted
 from planner.sampling.ask.store import asked, ended, new_run, runs, runs_folder, settle
 from planner.sampling.ask.supervisor import result_of
 from planner.sampling.estimate import SamplingEstimate

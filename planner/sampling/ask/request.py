@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
@@ -12,7 +11,11 @@ from planner.trial.ask.request import Place
 from planner.trial.ask.strict import Strict
 
 RECALL_PROMPTS = 1000
-Count = Annotated[int, Field(ge=1, le=10**8)]
+PLAN_FIELDS = (
+    "embedding", "dtype", "model_dtype", "neighbours", "index", "lists", "probes",
+    "training_prompts", "mode", "prompt_tokens", "batch_size", "chunk_prompts", "favour",
+)  # fmt: skip
+"""What a run has of a plan."""
 
 
 class SamplingRequest(Strict):
@@ -51,12 +54,7 @@ class SamplingRequest(Strict):
         Raises:
             ValueError: a sentence that names the field.
         """
-        shared = (
-            "embedding", "dtype", "model_dtype", "neighbours", "index", "lists", "probes",
-            "training_prompts", "mode", "prompt_tokens", "batch_size", "chunk_prompts",
-            "favour",
-        )  # fmt: skip
-        values = {field: getattr(self, field) for field in shared}
+        values = {field: getattr(self, field) for field in PLAN_FIELDS}
         found, problems = try_sampling_plan(
             {**values, "prompts": prompts, "dimensions": width, "cores": cores}
         )
@@ -79,15 +77,3 @@ def request_of(**choices: object) -> SamplingRequest:
         said = str(first["msg"])
         place = ".".join(map(str, first["loc"])) or "request"
         raise ValueError(f"{place}: {said[:1].lower()}{said[1:]}.") from None
-
-
-def command_of(request: SamplingRequest, python: str = sys.executable) -> list[str]:
-    """The command that runs the request."""
-    command = [python, "-m", "planner", "sampling", "run", request.prompts]
-    command += ["--model", request.model]
-    plain = SamplingRequest(prompts="-", model="-")
-    for field in SamplingRequest.model_fields:
-        value = getattr(request, field)
-        if field not in ("prompts", "model") and value != getattr(plain, field):
-            command += [f"--{field.replace('_', '-')}", f"{value}"]
-    return command

@@ -6,12 +6,15 @@ file, are not gone on with.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 from planner.sampling.ask.prompts import scan
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.source import source_of
+from planner.sampling.estimate import SamplingEstimate, estimate
+from planner.sampling.measured import Measured
 from planner.trial.ask.folders import write_whole
 from planner.trial.ask.strict import Count, Line, Strict
 
@@ -70,3 +73,20 @@ def prepared(request: SamplingRequest, folder: Path) -> Setup:
             f"resume: {' and '.join(changed)} changed since this run began; start a new one."
         )
     return setup
+
+
+RATES = "rates.json"
+
+
+def predicted(folder: Path) -> SamplingEstimate | None:
+    """The estimate of a run, as far as its folder tells; None before it is prepared."""
+    try:
+        request = SamplingRequest.model_validate_json((folder / "request.json").read_bytes())
+        setup = Setup.model_validate_json((folder / SETUP).read_bytes())
+    except (OSError, ValueError):
+        return None
+    try:
+        rates = json.loads((folder / RATES).read_text("utf-8"))
+    except (OSError, ValueError):
+        rates = {}
+    return estimate(request.planned(setup.prompts, setup.width, setup.cores), Measured(**rates))

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from planner.forks.client import ROOT
-from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
-from planner.sampling.ask.setup import prepared
+from planner.sampling.ask.setup import predicted, prepared
 from planner.sampling.ask.store import settle
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.strict import shown

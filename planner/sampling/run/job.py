@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planner.sampling.ask.predicted import RATES
 from planner.sampling.ask.prompts import Prompts
 from planner.sampling.ask.request import SamplingRequest
-from planner.sampling.ask.setup import OFFSETS, SETUP, Setup
+from planner.sampling.ask.setup import OFFSETS, RATES, SETUP, Setup
 from planner.sampling.derived import chunk_of, lists_of, part_of, probes_of, training_of
 from planner.sampling.plan import SamplingPlan
 from planner.sampling.run.neighbours import I64, Near

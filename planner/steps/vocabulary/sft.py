@@ -24,8 +24,6 @@ def sft_loss(
     how: str,
     logits_dtype: torch.dtype,
     softcap: float = 0.0,
-    logits_held: bool = False,
-    scored_tokens: torch.Tensor | None = None,
     chunk_tokens: int | None = None,
 ) -> torch.Tensor:
     """Cross entropy of the next labels.
@@ -39,10 +37,6 @@ def sft_loss(
             ``fused`` as in :func:`token_log_probs`.
         logits_dtype: for :func:`token_log_probs`; transformers always computes in fp32.
         softcap: the model's ``final_logit_softcapping``; 0 for none.
-        logits_held: materialised logits keep their name until the loss exists, as inside
-            transformers' forward.
-        scored_tokens: divide the sum by this instead of by the micro-batch's own number of
-            labels, so that accumulated micro-batches add up to the large batch.
         chunk_tokens: rows of a chunk of ``chunked``.
 
     Returns:
@@ -52,13 +46,10 @@ def sft_loss(
         logits = capped_logits(stage, hidden, head, softcap)
         vocab = logits.shape[-1]
         with stage.region(category="logits"):
-            if logits_held:
-                held: torch.Tensor = ForCausalLMLoss(logits, labels, vocab, scored_tokens)
-                return held
             # The only reference is the argument's own, which the callee replaces when it upcasts.
             only = [logits]
             del logits
-            loss: torch.Tensor = ForCausalLMLoss(only.pop(), labels, vocab, scored_tokens)
+            loss: torch.Tensor = ForCausalLMLoss(only.pop(), labels, vocab)
             return loss
     # Any valid id stands where nothing is learned; the mask takes its log-probability out.
     targets = _shifted(labels).clamp(min=0)
@@ -74,7 +65,7 @@ def sft_loss(
     ).log_probs
     learned = _shifted(labels) != IGNORED
     total = (taken * learned).sum()
-    return -total / (learned.sum() if scored_tokens is None else scored_tokens)
+    return -total / learned.sum()
 
 
 def _shifted(labels: torch.Tensor) -> torch.Tensor:

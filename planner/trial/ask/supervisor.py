@@ -95,7 +95,7 @@ class Supervisor:
     def _watched(self, process: Process, limit: int | None) -> TrialResult:
         start = time.monotonic()
         most = 0
-        while process.poll() is None:
+        while (status := process.poll()) is None:
             resident = resident_bytes(process.pid) or 0
             most = max(most, resident)
             late = time.monotonic() - start > self.request.limit_seconds
@@ -104,7 +104,7 @@ class Supervisor:
                 end_group(process)
                 return self._cut_short(late, resident, limit)
             time.sleep(POLL_SECONDS)
-        return self._over(process.returncode, most)
+        return self._over(status, most)
 
     def _cut_short(self, late: bool, resident: int, limit: int | None) -> TrialResult:
         place = where(self.folder)

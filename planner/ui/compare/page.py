@@ -14,15 +14,13 @@ from planner.plan.labels import subject
 from planner.plan.pin import NAME_CHARACTERS, Pinned, to_pin
 from planner.ui import compute
 from planner.ui.compare import pins, rows
-from planner.ui.elements import choice, ink, said, tell, text_table
+from planner.ui.elements import COLORS, ICONS, button, choice, ink, said, tell, text_table
 from planner.ui.state import session
 from planner.units import read_count
 from planner.wording.display import plain
 
 Shown = tuple[str, Pinned, int | None]
 """Name, plan, and its place among the pins."""
-ICONS = {"fits": "check_circle", "tight": "warning", "out of memory": "cancel"}
-COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
 
 
 def page(plan: Plan) -> None:
@@ -84,13 +82,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                         "where it is pinned.",
                     )
                 if pin is not None:
-                    st.button(
-                        "Remove",
-                        key=f"remove:{pin}",
-                        icon=":material/close:",
-                        on_click=pins.remove,
-                        args=(pin,),
-                    )
+                    button("Remove", f"remove:{pin}", "close", pins.remove, pin)
 
 
 def _figures(plans: Sequence[Compared]) -> None:
@@ -113,12 +105,18 @@ def _settings(plans: Sequence[Compared]) -> None:
 
 def _phases(plans: Sequence[Compared]) -> None:
     st.subheader("Memory by phase", anchor="compared-phases")
-    table = rows.phases(plans, session.unit())
+    phases_chart(plans, "compared-phases")
+
+
+def phases_chart(plans: Sequence[Compared], key: str) -> None:
+    """Every phase's memory in each plan, and what the marks say."""
+    unit = session.unit()
+    table = rows.phases(plans, unit)
     st.altair_chart(
-        drawn.phases_of_plans(table, unit=session.unit().name, ink=ink()),
-        key="compared-phases",
+        drawn.phases_of_plans(table, unit=unit.name, ink=ink()),
+        key=key,
         height=drawn.height(table["phase"].nunique(), len(plans)),
-        alt=rows.phases_in_words(table, session.unit()),
+        alt=rows.phases_in_words(table, unit),
     )
     st.caption(
         "Pale: an engine that is awake, which takes its share of the card whatever is trained. The "

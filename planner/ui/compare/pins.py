@@ -24,28 +24,34 @@ LETTERS = ("Plan A", "Plan B", "Plan C", "Plan D")
 THIS = "This plan"
 
 
-def button(plan: Plan) -> None:
-    """Pin the plan on the page, or say that it is pinned."""
+def button(
+    one: Pinned,
+    key: str = "pin-plan",
+    text: str = "Pin this plan",
+    done: str = "Pinned for comparing",
+    about: str = "Keeps this plan for the Compare page, and in the link, while you change it.",
+) -> None:
+    """Pin a plan, the one on the page, or say that it is pinned."""
     pinned = session.pins()
-    is_pinned = plan in (one.plan for one in pinned)
+    is_pinned = one.plan in (each.plan for each in pinned)
     full = len(pinned) >= MOST
     st.button(
-        "Pinned for comparing" if is_pinned else "Pin this plan",
+        done if is_pinned else text,
         icon=":material/keep:",
-        key="pin-plan",
+        key=key,
         on_click=pin,
-        args=([Pinned(plan)],),
+        args=([one],),
         disabled=is_pinned or full,
         help=f"{MOST} plans are pinned; remove one on Compare."
         if full and not is_pinned
-        else "Keeps this plan for the Compare page, and in the link, while you change it.",
+        else about,
     )
 
 
 def controls(plan: Plan, shown: Sequence[Pinned]) -> None:
     """Pin, paste, send a file, save a file."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="pin-controls"):
-        button(plan)
+        button(Pinned(plan))
         st.text_input(
             "Link of a plan to pin",
             key=PASTED,

@@ -21,7 +21,7 @@ from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute
 from planner.ui.dry_run import answer
 from planner.ui.dry_run.job import FILE, Job
-from planner.ui.elements import download, row, said
+from planner.ui.elements import button, download, row, said
 from planner.wording.display import Unit
 
 JOB = "dry run job"
@@ -102,13 +102,7 @@ def _progress(job: Job, whose: str) -> None:
     """Elapsed seconds and the way out."""
     words = "Ending" if job.cancelling else f"Executing{whose}"
     st.markdown(f":material/hourglass_top: {words} … {job.elapsed_seconds:.0f} s", width="content")
-    st.button(
-        "Cancel",
-        key="dry-run-cancel",
-        icon=":material/close:",
-        disabled=job.cancelling,
-        on_click=_cancel,
-    )
+    button("Cancel", "dry-run-cancel", "close", _cancel, disabled=job.cancelling)
 
 
 def _snapshot(plan: Plan, job: Job | None) -> None:

@@ -5,7 +5,6 @@ Imports no Streamlit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.methods import methods
@@ -170,25 +169,5 @@ SECTIONS: tuple[Section, ...] = (
 )
 """The sidebar, top to bottom."""
 
-MAIN = tuple(field for section in SECTIONS for row in section.inputs for field in row)
-"""The inputs that are always in sight."""
-
 GROUPS = tuple(group for section in SECTIONS for group in section.groups)
 """The folded groups, top to bottom."""
-
-NOT_SHOWN: Mapping[str, str] = {
-    "config": "set by “Other model…”",
-    "gpu_bytes": "set by “Other card…”",
-    "length_distribution": "set by “Response lengths”, below the response's cap",
-    **dict.fromkeys(
-        (
-            "tensor_parallel",
-            "pipeline_parallel",
-            "context_parallel",
-            "expert_parallel",
-            "turns",
-        ),
-        "has one modelled value so far",
-    ),
-}
-"""Fields without an input of their own, and why."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from functools import lru_cache
+
+import pandas as pd
 import streamlit as st
 
+from planner.charts.options import option_bars
+from planner.examples.reference_options import OptionRow, reference_options
 from planner.footprint import Footprint
+from planner.plan import Plan
 from planner.setup import references
-from planner.ui.elements import segments
-from planner.ui.plan import applied, other_gpus, reference_forms, what_if
+from planner.ui.elements import ink, segments
+from planner.ui.plan import applied, other_gpus, what_if
+from planner.ui.state import session
+from planner.wording.display import UNITS
 
 GPUS, WHAT_IF, REFERENCE, CLOSED = "Which GPUs", "What if", "The reference", "Closed"
+PLANNED = "planned"
 
 
 def show(footprint: Footprint) -> None:
@@ -29,7 +39,28 @@ def show(footprint: Footprint) -> None:
         help="Which GPUs: every card of the catalog, by how many. What if: each optimization's "
         "own part of memory and time. The reference: where its log-probs come from.",
     )
-    draw = {GPUS: other_gpus.show, WHAT_IF: what_if.show, REFERENCE: reference_forms.show}
+    draw = {GPUS: other_gpus.show, WHAT_IF: what_if.show, REFERENCE: _reference}
     if view in draw:
         applied.notice("explore")
         draw[view](footprint)
+
+
+@lru_cache(maxsize=16)
+def _forms(plan: Plan, unit: str) -> tuple[OptionRow, ...]:
+    found = reference_options(plan, UNITS[unit].read)
+    return tuple(one for one in found if one.kind == PLANNED)
+
+
+def _reference(footprint: Footprint) -> None:
+    """The reference's forms: one block of bars a measure, without what the plan cannot have."""
+    rows = _forms(footprint.plan, session.unit().name)
+    st.caption(
+        "The same plan with each form of the reference that it can have. Before and step: seconds "
+        "of the reference's own passes."
+    )
+    st.altair_chart(
+        option_bars(pd.DataFrame(map(asdict, rows)), ink=ink()),
+        key="reference-forms",
+        height=len(rows) * 19 + 120,
+        alt="; ".join(f"{one.measure}, {one.option}: {one.text}" for one in rows),
+    )

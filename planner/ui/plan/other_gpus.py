@@ -211,7 +211,8 @@ def _least(found: Sequence[Choice]) -> None:
         least = best(found, goal)
         if least is not None:
             first, ties = least
-            lines.append(f"**{word}**: {_named(first)}{_figure(first, goal)}{_tied(ties)}")
+            tied = f" ({read_count(len(ties), 'other')} inside its error)" if ties else ""
+            lines.append(f"**{word}**: {_named(first)}{_figure(first, goal)}{tied}")
     fewest = smallest(found)
     if fewest is not None:
         lines.append(f"**Fewest**: {_named(fewest)}")
@@ -228,7 +229,3 @@ def _figure(one: Choice, goal: Goal) -> str:
     if goal == "usd_run":
         return f", {read_usd(value)} the run"
     return f", {read_seconds(value)} a step"
-
-
-def _tied(ties: Sequence[Choice]) -> str:
-    return f" ({read_count(len(ties), 'other')} inside its error)" if ties else ""

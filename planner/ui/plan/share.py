@@ -7,6 +7,7 @@ import json
 import streamlit as st
 
 from planner.footprint import Footprint
+from planner.plan.pin import Pinned
 from planner.plan.query import to_short_query
 from planner.throughput import answer_json
 from planner.ui.compare import pins
@@ -44,5 +45,5 @@ def share(footprint: Footprint) -> None:
     with st.container(key="link-to-page"):  # one line; the rest of it is copied, not read
         st.code(address.link(query), language=None)
     with row("take-along"):
-        pins.button(footprint.plan)
+        pins.button(Pinned(footprint.plan))
         report.button(footprint)

@@ -31,7 +31,8 @@ def card(
     with st.container(border=True, key=f"card:{key}", gap="xsmall"):
         st.markdown(f"{_marks(one)}**{lead or labelled(one.title)}**  \n{effect(one)}")
         if lead or len(one.edits) > 1:
-            st.markdown(f":small[{_changes(one)}]")
+            plans = (each.plan.model_dump() for each in (one.before, one.after))
+            st.markdown(f":small[{from_to(differences(*plans))}]")
         with row(f"row:{key}"):
             st.button(
                 button,
@@ -42,7 +43,7 @@ def card(
                 type="primary" if first else "secondary",
             )
             with st.popover("By phase", key=f"phases:{key}", type="tertiary"):
-                st.markdown(_phases(one))
+                st.markdown(HEAD + "\n".join(map(_line, one.phases())))
 
 
 def _marks(one: Suggestion) -> str:
@@ -56,10 +57,6 @@ def _marks(one: Suggestion) -> str:
     if one.cost:
         found += f":orange-badge[{one.cost}] "
     return found
-
-
-def _changes(one: Suggestion) -> str:
-    return from_to(differences(one.before.plan.model_dump(), one.after.plan.model_dump()))
 
 
 def effect(one: Suggestion) -> str:
@@ -107,10 +104,6 @@ def _host(before: Outcome, after: Outcome) -> list[str]:
 
 
 HEAD = "| Phase | Memory | then | Seconds | then |\n|:--|--:|--:|--:|--:|\n"
-
-
-def _phases(one: Suggestion) -> str:
-    return HEAD + "\n".join(map(_line, one.phases()))
 
 
 def _line(phase: PhaseChange) -> str:

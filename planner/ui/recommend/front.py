@@ -109,7 +109,7 @@ def _clicked(table: pd.DataFrame) -> None:
     found = st.session_state["front-chart"].selection.get(drawn.CHOSEN)
     if found and 0 <= int(found[0]["place"]) < len(table):
         st.session_state[PLACE] = int(found[0]["place"])
-        st.session_state[CLICKED] = st.session_state.get(CLICKED, 0) + 1
+        _named()
 
 
 def _called(table: pd.DataFrame, place: int) -> str:

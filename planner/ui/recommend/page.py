@@ -9,7 +9,7 @@ from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.search import GOALS, Found
 from planner.ui import compute
-from planner.ui.elements import said
+from planner.ui.elements import button, said
 from planner.ui.plan import applied
 from planner.ui.recommend import asked, form, front, plans, rest
 from planner.ui.recommend.asked import Asked
@@ -51,11 +51,7 @@ def _waiting(mine: Asked, seen: tuple[object, ...]) -> None:
         return
     text = f"{searching.doing} … {searching.elapsed_seconds:.0f} s"
     st.progress(min(max(searching.share, 0.0), 1.0), text=plain(text))
-    st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=_cancel, args=(mine,))
-
-
-def _cancel(mine: Asked) -> None:
-    mine.searching.cancel()
+    st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=searching.cancel)
 
 
 def _answer(plan: Plan, mine: Asked) -> None:
@@ -86,10 +82,4 @@ def _of_another(plan: Plan, found: Found) -> None:
             f":material/history: “{GOALS[found.wish.goal].label}” was asked of the plan before "
             "your change."
         )
-        st.button(
-            "Ask again of this plan",
-            key="wish-again",
-            icon=":material/refresh:",
-            on_click=asked.ask,
-            args=(plan, found.wish),
-        )
+        button("Ask again of this plan", "wish-again", "refresh", asked.ask, plan, found.wish)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner.charts import compared as drawn
 from planner.comparison import Compared, compared, figures_of
 from planner.frameworks import exported
 from planner.launch.export import export, obstacles
@@ -12,12 +11,13 @@ from planner.launch.launch import as_zip
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.query import to_query
+from planner.report.recommended import CHECKED
 from planner.search import GOALS, Found, Recommendation
 from planner.search.check import lead
 from planner.search.tiers import NAMES
 from planner.ui import compute
-from planner.ui.compare import rows
-from planner.ui.elements import TONES, download, ink, said, tell
+from planner.ui.compare.page import phases_chart
+from planner.ui.elements import COLORS, TONES, download, said, tell
 from planner.ui.plan.applied import from_to
 from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import apply_button, pin_button, take
@@ -26,7 +26,6 @@ from planner.units import read_count
 from planner.wording.display import plain
 
 YOURS = "Your plan"
-COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
 FIGURES = ("GPUs", "GPU peak", "Worst phase", "Step time", "The run", "Cost of run")
 HOST = "Host RAM per node"
 
@@ -51,16 +50,11 @@ def _verdict(first: Recommendation, one: Compared, found: Found) -> None:
     """The answer in a sentence: the plan to take, its peak, its time, its money."""
     figures = figures_of(one, session.read)
     card = f"{first.plan.gpus:,} × {facts_of(first.plan).gpu.name}"
-    sure = {
-        "agrees": "its dry run agrees",
-        "demoted": "its dry run disagrees",
-        "unchecked": "estimated, unchecked",
-    }[first.checked]
     tell(
         "doubt" if first.checked == "demoted" else TONES[first.footprint.verdict.word],
         f"{GOALS[found.wish.goal].label}: the {first.name} plan, {card}: "
         f"{first.footprint.verdict.word}, {figures['GPU peak']}; {figures['Step time']} a step, "
-        f"{figures['Cost of run']} the run; {sure}.",
+        f"{figures['Cost of run']} the run; {CHECKED[first.checked]}.",
     )
     tied = sum(tie.of == first.name for tie in found.ties)
     if tied:
@@ -111,26 +105,18 @@ def _check(mine: Asked, one: Recommendation) -> None:
     """The button that has the plan's step executed; how that ended, where it has no answer."""
     job = mine.jobs.get(one.plan)
     if job is not None and job.running:
-        st.button("Cancel dry run", key=f"uncheck:{one.name}", on_click=_give_up, args=(mine, one))
+        st.button("Cancel dry run", key=f"uncheck:{one.name}", on_click=job.cancel)
     elif mine.result(one.plan) is None:
         st.button(
             "Check with a dry run",
             key=f"check:{one.name}",
             icon=":material/play_arrow:",
-            on_click=_start,
-            args=(mine, one),
+            on_click=mine.check,
+            args=(one.plan,),
             help="Executes the plan's real training step on tensors without data.",
         )
         if job is not None and job.error:
             st.caption(f"No dry run: {said(job.error)}")
-
-
-def _start(mine: Asked, one: Recommendation) -> None:
-    mine.check(one.plan)
-
-
-def _give_up(mine: Asked, one: Recommendation) -> None:
-    mine.jobs[one.plan].cancel()
 
 
 def _launch(one: Recommendation) -> None:
@@ -161,15 +147,4 @@ def _phases(found: Found, three: list[Compared]) -> None:
     """The three plans' memory and that of the person's, phase by phase."""
     st.subheader("Memory by phase", anchor="recommended-phases")
     yours = compared([(YOURS, found.plan)], compute.footprint)
-    unit = session.unit()
-    table = rows.phases([*yours, *three], unit)
-    st.altair_chart(
-        drawn.phases_of_plans(table, unit=unit.name, ink=ink()),
-        key="recommended-phases",
-        height=drawn.height(table["phase"].nunique(), 1 + len(three)),
-        alt=rows.phases_in_words(table, unit),
-    )
-    st.caption(
-        "Pale: an engine that is awake, which takes its share of the card whatever is trained. The "
-        "upright mark is where the card ends."
-    )
+    phases_chart([*yours, *three], "recommended-phases")

@@ -48,7 +48,7 @@ def misses(plan: Plan, found: Found) -> None:
                 f"{plain(session.read(miss.budget_bytes))}. "
                 f"{plain(changes_in_words(miss.changes) or 'As it is')}."
             )
-            made = _made(found, miss)
+            made = found.plan.changed(**miss.changes)
             apply_button(made, plan, f"take-miss:{number}", "Open as plan")
 
 
@@ -58,10 +58,6 @@ def _each_kind(misses: Sequence[Miss]) -> tuple[Miss, ...]:
     for miss in misses:
         kept.setdefault(re.sub(r"[\d.,]+", "", miss.lacks), miss)
     return tuple(kept.values())
-
-
-def _made(found: Found, miss: Miss) -> Plan:
-    return found.plan.changed(**miss.changes)
 
 
 def left_out(found: Found) -> None:

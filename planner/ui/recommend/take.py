@@ -8,7 +8,7 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.chosen import differences
-from planner.plan.pin import MOST, Pinned
+from planner.plan.pin import Pinned
 from planner.ui.compare import pins
 from planner.ui.state import session
 
@@ -40,16 +40,5 @@ def take(found: Plan) -> None:
 
 def pin_button(found: Plan, name: str, key: str) -> None:
     """Keep the plan for the Compare page, and in the link."""
-    kept = session.pins()
-    is_pinned = found in (one.plan for one in kept)
-    st.button(
-        "Pinned" if is_pinned else "Pin to Compare",
-        key=key,
-        icon=":material/keep:",
-        disabled=is_pinned or len(kept) >= MOST,
-        on_click=pins.pin,
-        args=([Pinned(found, name)],),
-        help=f"{MOST} plans are pinned; remove one on Compare."
-        if len(kept) >= MOST and not is_pinned
-        else "Beside your own plan and others on Compare.",
-    )
+    about = "Beside your own plan and others on Compare."
+    pins.button(Pinned(found, name), key, "Pin to Compare", "Pinned", about)

@@ -15,7 +15,7 @@ from planner.sampling.answer import to_json
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
 from planner.term import Term
-from planner.ui.elements import TONES, bullets, card, cards, download, folded, ink, tell
+from planner.ui.elements import TONES, bullets, button, card, cards, download, folded, ink, tell
 from planner.ui.plan.numbers import explain
 from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
@@ -88,13 +88,7 @@ def _verdict(found: SamplingEstimate) -> None:
     recommended = f"Recommended: {mode or 'no mode'}{why}"
     tell(TONES.get(found.word, "neutral"), spoken(f"{found.sentence}. {recommended}"))
     if other is not None and other != found.plan:
-        st.button(
-            f"Use {mode}",
-            icon=":material/check:",
-            on_click=state.set_plan,
-            args=(other,),
-            key="use-recommended",
-        )
+        button(f"Use {mode}", "use-recommended", "check", state.set_plan, other)
 
 
 def _figures(found: SamplingEstimate) -> None:

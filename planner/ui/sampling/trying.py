@@ -23,7 +23,7 @@ from planner.charts import sampling_run as charts
 from planner.sampling.ask import process, store
 from planner.sampling.ask.process import SamplingState
 from planner.sampling.ask.prompts import scan
-from planner.sampling.ask.request import SamplingRequest, request_of
+from planner.sampling.ask.request import PLAN_FIELDS, request_of
 from planner.sampling.ask.result import Example, SamplingResult
 from planner.sampling.ask.samplers import samplers
 from planner.sampling.ask.store import WEIGHTS
@@ -49,10 +49,6 @@ OFF = (
 )
 ALONE = "On a machine of yours: `python -m planner sampling run FILE.jsonl --model FOLDER`."
 UPLOAD = "sampling-run-upload"
-PLAN_FIELDS = (
-    "embedding", "dtype", "model_dtype", "neighbours", "index", "lists", "probes",
-    "training_prompts", "mode", "prompt_tokens", "batch_size", "chunk_prompts", "favour",
-)  # fmt: skip
 SHOWN = 20
 """Runs in the list of those that are over."""
 
@@ -65,10 +61,7 @@ def section(plan: SamplingPlan) -> None:
         st.info(OFF, icon=":material/lock:")
         st.caption(ALONE)
         return
-    choices = _choices(plan)
-    running = [state for state in process.states() if state.running]
-    drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
-    drawn(choices, tuple(state.identifier for state in running))
+    controls.watched(_panel, _running, _choices(plan))
     over = [state for state in process.states() if not state.running][:SHOWN]
     if over:
         _over(over)
@@ -113,10 +106,11 @@ def _named(label: str, names: Sequence[str], key: str, none: str) -> str:
     return named_choice(label, {"": none, **{name: name for name in names}}, f"sampling-run-{key}")
 
 
-def _panel(choices: dict[str, Any] | None, seen: tuple[str, ...]) -> None:
-    running = [state for state in process.states() if state.running]
-    if tuple(state.identifier for state in running) != seen:
-        st.rerun()  # the whole page, so that looking begins or ends, and a result appears
+def _running() -> list[SamplingState]:
+    return [state for state in process.states() if state.running]
+
+
+def _panel(running: list[SamplingState], choices: dict[str, Any] | None) -> None:
     with row("sampling-run-controls"):
         st.button(
             "Run it",
@@ -124,8 +118,8 @@ def _panel(choices: dict[str, Any] | None, seen: tuple[str, ...]) -> None:
             icon=":material/play_arrow:",
             type="primary",
             disabled=choices is None,
-            on_click=_start,
-            args=(choices,),
+            on_click=controls.start,
+            args=("sampling run", _begin, choices),
             help="With the plan's own fields; prompts and model are chosen above.",
         )
     controls.refused("sampling run")
@@ -136,10 +130,9 @@ def _panel(choices: dict[str, Any] | None, seen: tuple[str, ...]) -> None:
 def _progress(state: SamplingState) -> None:
     with st.container(border=True):
         with row(f"sampling-run-{state.identifier}"):
+            name = state.identifier
             words = f"{stage_name(state.stage) or 'Waiting'}, {state.seconds:.0f} s"
-            controls.progress(
-                "sampling-run", state.identifier, state.done, state.of, words, _stop
-            )
+            controls.progress("sampling-run", process, name, state.done, state.of, words)
         if state.estimate is not None:
             times = [
                 f"{one.label.lower()} {read_seconds(one.seconds)}"
@@ -174,20 +167,14 @@ def _memory(events: Sequence[Mapping[str, Any]], key: str) -> None:
         )
 
 
-def _start(choices: dict[str, Any]) -> None:
-    controls.start("sampling run", _begin, choices)
-
-
 def _begin(choices: dict[str, Any]) -> None:
     given = dict(choices)
     file = given.pop("file")
     try:
         upload = uploads.sent(UPLOAD)
         path = _kept(upload.getvalue()) if upload is not None else store.prompts_file(file)
-        request: SamplingRequest = request_of(
-            **{**given, "prompts": path, "model": store.model_folder(given["model"])}
-        )
-        process.start(request)
+        model = store.model_folder(given["model"])
+        process.start(request_of(**{**given, "prompts": path, "model": model}))
     except ValueError as error:
         st.session_state["sampling run error"] = str(error)
 
@@ -213,19 +200,11 @@ def _kept(content: bytes) -> str:
     return str(path)
 
 
-def _stop(identifier: str) -> None:
-    controls.on_folder(process.find, process.stop, identifier)
-
-
 def _resume(identifier: str) -> None:
     try:
         controls.on_folder(process.find, process.resume, identifier)
     except (OSError, ValueError) as error:
         st.session_state["sampling run error"] = str(error)
-
-
-def _forget(identifier: str) -> None:
-    controls.on_folder(process.find, process.forget, identifier)
 
 
 def _over(states: list[SamplingState]) -> None:
@@ -253,8 +232,8 @@ def _over(states: list[SamplingState]) -> None:
             "Delete",
             key="sampling-run-forget",
             icon=":material/delete:",
-            on_click=_forget,
-            args=(state.identifier,),
+            on_click=controls.on_folder,
+            args=(process.find, process.forget, state.identifier),
             help="Deletes this run from the machine, embeddings and weights included.",
         )
 

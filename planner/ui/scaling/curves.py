@@ -15,7 +15,7 @@ from planner.ui.elements import ink, said
 from planner.ui.scaling import knee, limits, panels, rows
 from planner.ui.scaling.axes import AXES, MODEL, ONE, TITLES, border, models
 from planner.ui.scaling.choice import Choice
-from planner.ui.scaling.holes import broken
+from planner.ui.scaling.limits import broken
 from planner.ui.scaling.panels import A, B
 from planner.ui.scaling.points import EVEN, drawn
 from planner.wording.display import plain

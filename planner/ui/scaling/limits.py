@@ -1,14 +1,21 @@
-"""Where an axis meets a limit: the card, host RAM, the engine's share. Imports no Streamlit."""
+"""Where an axis meets a limit: the card, host RAM, the engine's share; and what makes no plan.
+
+Imports no Streamlit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from math import sqrt
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from planner.plan import Plan
+from planner.plan.rules import rules_of
+from planner.sweeps.grid import Grid
 
 CARD, HOST, SHARE = "card full", "host RAM full", "engine's share too small"
 
@@ -75,3 +82,24 @@ def _range(one: Stretch, lowest: int, highest: int) -> str:
     if one.first <= lowest:
         return f"up to {one.last:,}"
     return f"from {one.first:,} to {one.last:,}"
+
+
+class Broken(NamedTuple):
+    """A rule's sentence, and how many values it refuses that none before it does."""
+
+    why: str
+    values: int
+
+
+def broken(plan: Plan, field: str, values: Sequence[int]) -> tuple[Broken, ...]:
+    """What refuses values of a field, the rule that refuses most first."""
+    grid = Grid(plan, {field: values})
+    left = np.ones(len(values), dtype=bool)
+    found = []
+    for rule in rules_of(plan):
+        refused = left & np.asarray(rule.broken(grid), dtype=bool)
+        if refused.any():
+            left &= ~refused
+            first = values[int(refused.argmax())]
+            found.append(Broken(rule.message.format(value=first), int(refused.sum())))
+    return tuple(sorted(found, key=lambda one: -one.values))

@@ -71,11 +71,8 @@ def drawn(
 def _missing(plan: Plan, found: Sequence[Panel]) -> str:
     if len(found) == 1:
         return "No plan here runs in a time that is known."
-    return "No dollars: nobody has listed a price for this card." if not _priced(plan) else ""
-
-
-def _priced(plan: Plan) -> bool:
-    return compute.price(plan).price_per_gpu_hour is not None
+    priced = compute.price(plan).price_per_gpu_hour is not None
+    return "" if priced else "No dollars: nobody has listed a price for this card."
 
 
 def _phases(

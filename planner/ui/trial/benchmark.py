@@ -15,7 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.benchmark.ask import archive, process
-from planner.benchmark.ask.process import BUDGET_SECONDS
+from planner.benchmark.ask.process import BUDGET_SECONDS, BenchmarkState
 from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
@@ -43,10 +43,7 @@ def section(plan: Plan, cards: Sequence[Card]) -> None:
     st.subheader("Measure this device", anchor="benchmark")
     if cards:
         st.caption(WHAT)
-        device = _device(cards)
-        running = [state for state in process.states() if state.running]
-        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
-        drawn(device, tuple(state.identifier for state in running))
+        controls.watched(_panel, _running, _device(cards))
     else:
         st.markdown(NO_CARD)
     found = _shown(plan)
@@ -61,40 +58,33 @@ def _device(cards: Sequence[Card]) -> str:
     return named_choice("Card to measure", names, "benchmark-device")
 
 
-def _panel(device: str, seen: tuple[str, ...]) -> None:
-    states = process.states()
-    running = [state for state in states if state.running]
-    if tuple(state.identifier for state in running) != seen:
-        st.rerun()  # the whole page, so that looking begins or ends, and the result appears
+def _running() -> list[BenchmarkState]:
+    return [state for state in process.states() if state.running]
+
+
+def _panel(running: list[BenchmarkState], device: str) -> None:
     with row("benchmark-controls"):
         st.button(
             f"Measure {device} ({BUDGET_SECONDS:.0f} seconds)",
             key="benchmark-start",
             icon=":material/timer:",
             disabled=bool(running),
-            on_click=_start,
-            args=(device,),
+            on_click=controls.start,
+            args=("benchmark", process.start, device),
             help="Not while a trial runs on it, since both would be wrong.",
         )
         for one in running:
             name = one.identifier
-            controls.progress("benchmark", name, one.number, one.count, one.doing, _stop)
+            controls.progress("benchmark", process, name, one.number, one.count, one.doing)
     controls.refused("benchmark")
-    for state in [state for state in states if not state.running][:1]:
+    for state in [state for state in process.states() if not state.running][:1]:
         doubt(state.reason)
-        st.button("Dismiss", key="benchmark-dismiss", on_click=_dismiss, args=(state.identifier,))
-
-
-def _start(device: str) -> None:
-    controls.start("benchmark", process.start, device)
-
-
-def _stop(identifier: str) -> None:
-    controls.on_folder(process.find, process.stop, identifier)
-
-
-def _dismiss(identifier: str) -> None:
-    controls.on_folder(process.find, process.forget, identifier)
+        st.button(
+            "Dismiss",
+            key="benchmark-dismiss",
+            on_click=controls.on_folder,
+            args=(process.find, process.forget, state.identifier),
+        )
 
 
 def _remove(identifier: str) -> None:

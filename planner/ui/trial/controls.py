@@ -6,18 +6,61 @@ owner's word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import streamlit as st
 
 from planner.trial.ask.folders import TrialFolder
-from planner.ui.elements import said
+from planner.ui.elements import button, said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 from planner.wording.display import plain
 
 POLL = "1s"
+
+
+class State(Protocol):
+    """How something stands that runs in a process of its own."""
+
+    @property
+    def identifier(self) -> str:
+        """Its folder's name."""
+
+
+class Runs(Protocol):
+    """A module of such processes."""
+
+    def find(self, identifier: str) -> TrialFolder | None:
+        """The folder of that name; None when there is none."""
+
+    def stop(self, folder: TrialFolder) -> None:
+        """End what sees to the folder."""
+
+
+def watched(
+    panel: Callable[..., None], under_way: Callable[[], Sequence[State]], *given: Any
+) -> None:
+    """A panel of what is under way: drawn every second while anything is.
+
+    The whole page is drawn anew where something begins or ends, so that looking ends with it and a
+    result appears.
+    """
+    found = under_way()
+    drawn = st.fragment(_watched, run_every=POLL if found else None)
+    drawn(panel, under_way, tuple(one.identifier for one in found), given)
+
+
+def _watched(
+    panel: Callable[..., None],
+    under_way: Callable[[], Sequence[State]],
+    seen: tuple[str, ...],
+    given: tuple[Any, ...],
+) -> None:
+    found = under_way()
+    if tuple(one.identifier for one in found) != seen:
+        st.rerun()
+    panel(found, *given)
 
 
 def start(what: str, begin: Callable[[Any], object], asked: Any) -> None:
@@ -49,13 +92,10 @@ def on_folder(
         does(folder)
 
 
-def progress(
-    what: str, name: str, done: int, of: int, words: str, stop: Callable[[str], None]
-) -> None:
+def progress(what: str, runs: Runs, name: str, done: int, of: int, words: str) -> None:
     """How far it is, and the way out."""
     st.progress(min(done / of, 1.0) if of else 0.0, text=plain(words))
-    key = f"{what}-stop-{name}"
-    st.button("Stop", key=key, icon=":material/stop:", on_click=stop, args=(name,))
+    button("Stop", f"{what}-stop-{name}", "stop", on_folder, runs.find, runs.stop, name)
 
 
 def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: str) -> None:
@@ -65,11 +105,4 @@ def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: st
     elif applied:
         st.markdown(":material/check: Applied; the message above the page takes it off.")
     else:
-        st.button(
-            label,
-            key=f"{key}-apply",
-            icon=":material/tune:",
-            on_click=session.carry,
-            args=(key, text),
-            help=help,
-        )
+        button(label, f"{key}-apply", "tune", session.carry, key, text, help=help)

@@ -16,7 +16,7 @@ from planner.trial.ask.result import STATUSES, TrialResult
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import read_trials
 from planner.ui import compute
-from planner.ui.elements import choice, doubt, download, row, text_table
+from planner.ui.elements import button, choice, doubt, download, row, text_table
 from planner.ui.state import session
 from planner.ui.trial import answer
 from planner.ui.trial import history_rows as rows
@@ -116,13 +116,7 @@ def _one(result: TrialResult) -> None:
     plan = result.planned()
     st.markdown(f"**Trial {result.id}**")
     answer.draw(result, compute.footprint(plan).verdict, key="trial-opened")
-    st.button(
-        "Open its plan",
-        key="trial-open-plan",
-        icon=":material/subdirectory_arrow_right:",
-        on_click=session.open_plan,
-        args=(plan,),
-    )
+    button("Open its plan", "trial-open-plan", "subdirectory_arrow_right", session.open_plan, plan)
 
 
 def _two(first: TrialResult, second: TrialResult) -> None:

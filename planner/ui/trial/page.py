@@ -56,9 +56,7 @@ def page(plan: Plan) -> None:
     request = _request(plan)
     if request is not None:
         _described(request)
-        running = found.under_way()
-        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
-        drawn(request, tuple(state.identifier for state in running))
+        controls.watched(_panel, found.under_way, request)
     footprint = compute.footprint(plan)
     answer.newest(plan, footprint.verdict)
     calibration.section(footprint)
@@ -103,10 +101,7 @@ def _described(request: TrialRequest) -> None:
         st.caption(said(" ".join(told.notes)))
 
 
-def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
-    running = found.under_way()
-    if tuple(state.identifier for state in running) != seen:
-        st.rerun()  # the whole page, so that looking begins or ends, and an answer appears
+def _panel(running: list[TrialState], request: TrialRequest) -> None:
     asked = [(state.request.plan, state.request.where) for state in running]
     # The first one stands beside the button, so that nothing below moves when it begins or ends.
     with row("trial-controls"):
@@ -116,8 +111,8 @@ def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
             icon=":material/play_arrow:",
             type="primary",
             disabled=(request.plan, request.where) in asked or bool(describe(request).refused),
-            on_click=_start,
-            args=(request,),
+            on_click=controls.start,
+            args=("trial", process.start, request),
         )
         for state in running[:1]:
             _progress(state, request)
@@ -129,8 +124,8 @@ def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
 
 def _progress(state: TrialState, request: TrialRequest) -> None:
     whose = "" if state.request.plan == request.plan else " (another plan)"
-    words = how(state) + whose
-    controls.progress("trial", state.identifier, state.step, state.steps, words, _stop)
+    name, words = state.identifier, how(state) + whose
+    controls.progress("trial", process, name, state.step, state.steps, words)
 
 
 def how(state: TrialState) -> str:
@@ -144,11 +139,3 @@ def how(state: TrialState) -> str:
     step = f", step {state.step} of {state.steps}" if state.steps else ""
     limit = read_seconds(state.request.limit_seconds)
     return f"Running on {device}: {state.doing}{step}; {state.seconds:.0f} s of at most {limit}"
-
-
-def _start(request: TrialRequest) -> None:
-    controls.start("trial", process.start, request)
-
-
-def _stop(identifier: str) -> None:
-    controls.on_folder(process.find, process.stop, identifier)

@@ -8,13 +8,12 @@ from typing import Literal
 
 import pandas as pd
 
-from planner import catalog
 from planner.footprint import Verdict
-from planner.plan import Plan
 from planner.trial.ask.footprints import PhaseFigures
 from planner.trial.ask.result import TrialResult
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_between
+from planner.wording.choices import card_names
 from planner.wording.display import Unit
 
 NOBODY = "—"
@@ -81,8 +80,9 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
             f"outside the tensors. {_of_the_plan(plans)}"
         )
     elif device.gpu != plan.gpu:
+        card = card_names().get(plan.gpu, plan.gpu)
         reasons.append(
-            f"It ran on {device.name}, and the plan is for {_card(plan)}. {_of_the_plan(plans)}"
+            f"It ran on {device.name}, and the plan is for {card}. {_of_the_plan(plans)}"
         )
     elif verdict is not None and not result.censored:
         said = verdict.sentence.rstrip(".")
@@ -232,10 +232,6 @@ def share(value: float) -> str:
     digits = 2 if abs(value) < 0.01 else 1
     text = f"{value:+.{digits}%}".replace("-", "−")
     return text if text.strip("+−0.%") else text.lstrip("+−")
-
-
-def _card(plan: Plan) -> str:
-    return next((card.name for card in catalog.gpus() if card.key == plan.gpu), plan.gpu)
 
 
 def _of_the_plan(plans: Verdict) -> str:

@@ -86,8 +86,7 @@ def _flash(call: Call, card: CardTraits) -> bool:
     small = card.capability in ((8, 6), (8, 7), (8, 9), (12, 0), (12, 1))
     too_wide = call.head_dim > 192 and (call.head_dim <= 224 or call.dropout > 0)
     return (
-        not card.windows
-        and not call.masked
+        not call.masked
         and OLDEST_FLASH <= card.capability <= NEWEST
         and call.head_dim == call.value_dim <= 256
         and not (small and call.trains and too_wide)

@@ -17,8 +17,6 @@ class CardTraits:
     cudnn_version: int
     """As ``torch.backends.cudnn.version()`` says it: 92000 is 9.20.0. 0 when cuDNN is absent or
     deprioritised (``TORCH_CUDNN_SDPA_DEPRIORITIZED``)."""
-    windows: bool = False
-    """Windows wheels come without flash attention."""
 
     def __post_init__(self) -> None:
         """Refuse what is not a CUDA capability."""
@@ -36,7 +34,7 @@ class CardTraits:
         return int(major), int(minor)
 
 
-def traits(gpu: Gpu, torch_version: str, *, windows: bool = False) -> CardTraits:
+def traits(gpu: Gpu, torch_version: str) -> CardTraits:
     """Of a card of the catalog with torch's own wheels.
 
     Raises:
@@ -50,7 +48,5 @@ def traits(gpu: Gpu, torch_version: str, *, windows: bool = False) -> CardTraits
             f"of {', '.join(CUDNN_OF_TORCH)}."
         )
     return CardTraits(
-        compute_capability=gpu.compute_capability,
-        cudnn_version=CUDNN_OF_TORCH[torch_version],
-        windows=windows,
+        compute_capability=gpu.compute_capability, cudnn_version=CUDNN_OF_TORCH[torch_version]
     )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +17,7 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.run.branches import four_bit
 from planner.dryrun.run.stage import DryStage, local
 from planner.dryrun.run.tracker import Tracker
-from planner.dryrun.run.world import On, world
+from planner.dryrun.run.world import On, silent, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
@@ -151,16 +148,3 @@ def wakes(plan: Plan, stage: Stage) -> None:
     """TRL empties the cache before it wakes an engine that slept."""
     if plan.empty_cache == "between-phases":
         stage.empty_cache()
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Libraries have nothing to tell whoever asked for a dry run."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

@@ -8,12 +8,13 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from planner.dryrun.run.world import silent
 from planner.frameworks.trl.run import packages, ranks
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Mark, Phases
 from planner.frameworks.trl.run.seams import real
-from planner.frameworks.trl.run.step import Configs, Models, silent, wakes
+from planner.frameworks.trl.run.step import Configs, Models, wakes
 from planner.frameworks.trl.run.told import differences
 from planner.plan import Plan
 from planner.steps.stage import Stage

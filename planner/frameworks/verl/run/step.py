@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import logging
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +14,7 @@ from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
-from planner.dryrun.run.world import On, world
+from planner.dryrun.run.world import On, silent, world
 from planner.frameworks.verl.run.batches import batch
 from planner.frameworks.verl.run.made import Made, made, settings_of
 from planner.frameworks.verl.run.offloading import waits
@@ -42,7 +39,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: On | None = None
     """
     batches = {training: batch(plan, training=training) for training in (False, True)}
     inside = world(plan, on, autocast=True, answers=answers())
-    with inside as (tracker, stage, _), TemporaryDirectory() as folder, silent():
+    with inside as (tracker, stage, _), TemporaryDirectory() as folder, silent(), quiet():
         with seams(plan, stage, on, head or on) as built, tracker:
             for each in batches.values():
                 _on_host(each, tracker)
@@ -92,16 +89,3 @@ def _told(role: str, found: Made, stage: DryStage, on: On) -> None:
         stage.optimized(role, engine.optimizer)
     if on == "gpu":
         waits(engine, stage)
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Libraries have nothing to tell whoever asked for a dry run."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), quiet():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from planner.dryrun.run.execute import filled_in
+from planner.dryrun.run.world import silent
 from planner.frameworks.verl.run.batches import batch
 from planner.frameworks.verl.run.made import Config, made, settings_of
 from planner.frameworks.verl.run.seams import real
-from planner.frameworks.verl.run.step import silent
-from planner.frameworks.verl.run.steps import Mark, Steps
+from planner.frameworks.verl.run.steps import Mark, Steps, quiet
 from planner.frameworks.verl.run.told import differences
 from planner.plan import Plan
 from planner.setup.setup import setup_of
@@ -44,7 +44,8 @@ def train(
         What the engines did otherwise than the estimate supposes, in sentences.
     """
     plan = plans[0]
-    with TemporaryDirectory() as folder, silent(), real(plan, stage, several=several) as built:
+    inside = real(plan, stage, several=several)
+    with TemporaryDirectory() as folder, silent(), quiet(), inside as built:
         filled = {role: filled_in(fields) for role, fields in configs.items()}
         config = settings_of(plan, Path(folder), filled)
         engines = {}
