@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from select import select
 from typing import IO, Any
@@ -154,37 +154,31 @@ def _forked(
     streams: Sequence[Stream],
     handles: Sequence[int],
 ) -> Fork:
-    with socket.socket(socket.AF_UNIX) as tried:
-        tried.connect(place)
-        asked = {
-            "module": module,
-            "arguments": arguments,
-            "environment": dict(environment),
-            "folder": str(ROOT),
-            "numbers": [0, 1, 2, *handles],
-        }
+    asked = {
+        "module": module,
+        "arguments": arguments,
+        "environment": dict(environment),
+        "folder": str(ROOT),
+        "numbers": [0, 1, 2, *handles],
+    }
+    data = json.dumps(asked).encode() + b"\n"
+    with ExitStack() as unless_it_begins, ExitStack() as sent:
+        connection = unless_it_begins.enter_context(socket.socket(socket.AF_UNIX))
+        connection.connect(place)
         theirs: list[int] = []
         ours: list[IO[bytes] | None] = []
-        try:
-            for stream, writes in zip(streams, (False, True, True), strict=True):
-                handle, end = _ends(stream, writes)
-                theirs.append(handle)
-                ours.append(end)
-            data = json.dumps(asked).encode() + b"\n"
-            sent = socket.send_fds(tried, [data], [*theirs, *handles])
-            tried.sendall(data[sent:])
-        finally:
-            for handle in theirs:
-                os.close(handle)
-        connection = socket.socket(fileno=tried.detach())
-    try:
-        return Fork(connection, ours[0], ours[1])
-    except OSError:
-        connection.close()
-        for pipe in ours:
-            if pipe is not None:
-                pipe.close()
-        raise
+        for stream, writes in zip(streams, (False, True, True), strict=True):
+            handle, end = _ends(stream, writes)
+            sent.callback(os.close, handle)
+            theirs.append(handle)
+            ours.append(end if end is None else unless_it_begins.enter_context(end))
+        count = socket.send_fds(connection, [data], [*theirs, *handles])
+        while count < len(data):
+            count += connection.send(data[count:])
+        sent.close()
+        fork = Fork(connection, ours[0], ours[1])
+        unless_it_begins.pop_all()
+    return fork
 
 
 def _ends(stream: Stream, writes: bool) -> tuple[int, IO[bytes] | None]:
