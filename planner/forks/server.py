@@ -31,6 +31,8 @@ OF_ITS_OWN = ("HEADROOM_", "PYTEST_", "PYTORCH_ALLOC_CONF", "PYTHONDONTWRITEBYTE
 """Beginnings of variables that no import has read: a fork may have its own."""
 IDLE_SECONDS = 900.0
 """Nobody asked for this long and nothing runs: give the memory back."""
+SECONDS_TO_ASK = 10.0
+"""A request comes at once; meanwhile nobody else is heard."""
 MOST_BYTES = 1 << 20
 MOST_HANDLES = 32
 ABOVE = 200
@@ -72,13 +74,18 @@ class Server:
 
     def _asked(self) -> dict[str, Any] | None:
         connection, _ = self._listener.accept()
-        data, handles, _, _ = socket.recv_fds(connection, MOST_BYTES, MOST_HANDLES)
-        # Descriptors come with the first bytes; the rest of a long request follows.
-        while data and not data.endswith(b"\n"):
-            more = connection.recv(MOST_BYTES)
-            data = data + more if more else b""
-        refused = _refusal(data, self._begun_in)
-        process = 0 if refused else os.fork()
+        connection.settimeout(SECONDS_TO_ASK)
+        handles: list[int] = []
+        try:
+            data, handles, _, _ = socket.recv_fds(connection, MOST_BYTES, MOST_HANDLES)
+            # Descriptors come with the first bytes; the rest of a long request follows.
+            while data and not data.endswith(b"\n"):
+                more = connection.recv(MOST_BYTES)
+                data = data + more if more else b""
+            refused = _refusal(data, self._begun_in)
+            process = 0 if refused else os.fork()
+        except OSError as error:  # whoever asked is gone or slow, or the system has no room
+            refused = f"no fork: {error}"
         if not refused and not process:
             connection.close()
             return self._become(json.loads(data), handles)

@@ -148,7 +148,17 @@ def test_other_modules_and_other_checkouts_are_refused(server: Server, tmp_path:
         connection.sendall(b'{"module": ')
         connection.shutdown(socket.SHUT_WR)
         assert b"cut short" in connection.recv(4096)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ[client.SETTING])
+        connection.sendall(b'{"module": ')  # and is gone
     assert "pid" in asked()  # none of it ended the server
+
+
+def test_a_request_that_does_not_come_is_not_waited_for(server: Server) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ[client.SETTING])
+        assert "pid" in asked()
+        assert b"no fork" in connection.recv(4096)
 
 
 def test_one_that_goes_away_before_its_fork_ends_harms_nobody(server: Server) -> None:
