@@ -27,7 +27,10 @@ from planner.imports import kept_for_good
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "planner."
 """Only modules of this package are run, of this checkout."""
-OF_ITS_OWN = ("HEADROOM_", "PYTEST_", "PYTORCH_ALLOC_CONF", "PYTHONDONTWRITEBYTECODE")
+OF_ITS_OWN = (
+    *("HEADROOM_", "PYTEST_", "PYTORCH_ALLOC_CONF", "PYTHONDONTWRITEBYTECODE"),
+    *("COLUMNS", "LINES"),
+)
 """Beginnings of variables that no import has read: a fork may have its own."""
 IDLE_SECONDS = 900.0
 """Nobody asked for this long and nothing runs: give the memory back."""

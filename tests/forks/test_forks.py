@@ -236,3 +236,10 @@ def test_streams_that_nobody_wants_go_nowhere(server: Server) -> None:
     assert process.stdin is not None
     assert not select.select([process.stdin], [], [], 0)[0]
     ended(process)
+
+
+def test_workers_of_the_whole_suite_are_forks() -> None:
+    """A variable that its server was begun without would cost every worker its imports, unseen."""
+    process = begin(WAITS, environment=environment(on_cpu=True), stdin=PIPE)
+    assert isinstance(process, Fork) == bool(os.environ.get(client.SETTING))
+    ended(process)
