@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from planner.forks.client import ROOT
 from planner.imports import kept_for_good
 
-ROOT = Path(__file__).resolve().parents[2]
 OURS = "planner."
 """Only modules of this package are run, of this checkout."""
 OF_ITS_OWN = (

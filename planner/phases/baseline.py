@@ -135,7 +135,7 @@ def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
 
 @once
 def _weights(scene: Scene, role: Role, place: Place) -> Term:
-    whole = scene.fsdp and not scene.spreads(role)
+    whole = scene.stays_whole(role)
     return _placed(
         scene,
         place,

@@ -171,7 +171,7 @@ def scoring(scene: Scene, role: Role, *, scored_tokens: Num, elsewhere: bool = F
         rounds=passes.rounds,
         imbalance=passes.imbalance,
         elsewhere=elsewhere,
-        gathered=scene.spreads(role) or not scene.fsdp,
+        gathered=not scene.stays_whole(role),
     )
 
 

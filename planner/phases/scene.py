@@ -185,10 +185,13 @@ class Scene:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.setup.fsdp
 
+    def stays_whole(self, of: Role) -> bool:
+        """Whether every GPU has all of a role's weights though FSDP shards the others'."""
+        return self.fsdp and of.name == "reward model" and self.framework.reward_whole
+
     def spreads(self, of: Role) -> bool:
         """Whether FSDP shards a role's weights, and gathers them unit by unit."""
-        whole = of.name == "reward model" and self.framework.reward_whole
-        return self.fsdp and not whole
+        return self.fsdp and not self.stays_whole(of)
 
     @settled
     def zero_stage(self) -> int:
