@@ -20,7 +20,7 @@ from planner.plan.chosen import Change, differences
 from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
 from planner.throughput import Figure, read_figure, read_run, throughput
-from planner.units import read_bytes, read_seconds, read_seconds_between, read_usd
+from planner.units import read_bytes, read_listed, read_seconds, read_seconds_between, read_usd
 
 MATTERS = 0.01
 """A difference that moves no figure by this share of it does not matter."""
@@ -73,7 +73,7 @@ def old_and_new(
     if words[0] != words[1]:
         told.insert(parts[0][1] != parts[0][2], " → ".join(words))
     if alike := [f"{name} {old}" for name, old, new in parts if old == new]:
-        told.append(f"{_listed(alike)} as before")
+        told.append(f"{read_listed(alike)} as before")
     return f"{', '.join(told)}."
 
 
@@ -306,14 +306,14 @@ def summary(plans: Sequence[Compared]) -> str:
     if not running:
         return f"None of the {count} plans fits."
     if len(running) < count:
-        others = _listed([one.name for one in plans if not one.runs])
+        others = read_listed([one.name for one in plans if not one.runs])
         few = len(running) == 1
         said = [f"Only {names[0]} fits" if few else f"{len(running)} plans fit, all but {others}"]
     else:
         said = ["Both plans fit" if count == 2 else f"All {count} plans fit"]
     tight = [one.name for one in running if one.footprint.verdict.word == "tight"]
     if tight:
-        said[0] += f", {_listed(tight)} tightly"
+        said[0] += f", {read_listed(tight)} tightly"
     if len(running) > 1:
         said += [
             *_least("fastest", [(one.name, one.seconds) for one in running]),
@@ -330,8 +330,4 @@ def _least(word: str, values: Sequence[tuple[str, float | None]]) -> list[str]:
         return []
     least = min(value for _, value in known)
     names = [name for name, value in known if value <= least * (1 + MATTERS)]
-    return [] if len(names) == len(known) else [f"{word}: {_listed(names)}"]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return [] if len(names) == len(known) else [f"{word}: {read_listed(names)}"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -22,6 +23,12 @@ class Problem:
     def sentence(self) -> str:
         """Message and fix as one line."""
         return f"{self.message} {self.fix}"
+
+
+def meant(written: str, known: Iterable[str], otherwise: str) -> str:
+    """The fix of a name that is not among those known: the closest, or what else to do."""
+    close = get_close_matches(written[:64], known, n=1)
+    return f"Did you mean {close[0]}?" if close else otherwise
 
 
 class PlanError(ValueError):

@@ -5,7 +5,7 @@ Inside the package memory is ``int`` bytes, time ``float`` seconds, money USD.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 KIB = 1024
 MIB = 1024**2
@@ -113,6 +113,11 @@ def read_parameters(count: int, active: int | None = None) -> str:
 def read_count(count: int, noun: str) -> str:
     """So many of something: ``1 GPU``, ``1,024 GPUs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def read_listed(names: Sequence[str]) -> str:
+    """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def read_number(value: object) -> str:

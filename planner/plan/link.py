@@ -6,7 +6,6 @@ Reading never raises for what a link holds: whatever is wrong comes back as a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +19,7 @@ from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan.presets import presets
 from planner.plan.query import BENCHMARK, CALIBRATION, CHOSEN, LINK, SHOWN, fields_of
 from planner.plan.switch import Switch, best_plan, switch_of, switched
-from planner.problem import Problem
+from planner.problem import Problem, meant
 from planner.speeds import Speeds, speeds_from_text
 
 MAX_CHARACTERS = 64 * 1024
@@ -213,8 +212,7 @@ def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
         return "", {}, []
     preset = presets().get(key) if isinstance(key, str) else None
     if preset is None:
-        close = difflib.get_close_matches(str(key)[:64], presets(), n=1)
-        fix = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(presets())}."
+        fix = meant(str(key), presets(), f"Known: {', '.join(presets())}.")
         return "", {}, [Problem("preset", f"There is no preset {_short(key)}.", fix)]
     return preset.key, preset.plan.model_dump(), []
 
@@ -271,8 +269,7 @@ def _version(value: Any) -> int:
 
 
 def _unknown_problem(key: str) -> Problem:
-    close = difflib.get_close_matches(key[:64], FIELDS, n=1)
-    fix = f"Did you mean {close[0]}?" if close else "It is ignored; leave it out."
+    fix = meant(key, FIELDS, "It is ignored; leave it out.")
     name = _name(key)
     return Problem(name, f"{name} is not a field of a plan.", fix)
 

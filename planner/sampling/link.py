@@ -6,7 +6,6 @@ Reading never raises for what a link holds: whatever is wrong comes back as a
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from planner.linktext import short
-from planner.problem import Problem, best
+from planner.problem import Problem, best, meant
 from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_plan
 
 VERSION = "1"
@@ -92,8 +91,7 @@ def from_query(
 
 
 def _unknown(key: str) -> Problem:
-    close = difflib.get_close_matches(key[:64], FIELDS, n=1)
-    fix = f"Did you mean {close[0]}?" if close else "It is ignored; leave it out."
+    fix = meant(key, FIELDS, "It is ignored; leave it out.")
     return Problem(key[:64], f"{short(key)} is not a field of a sampling plan.", fix)
 
 

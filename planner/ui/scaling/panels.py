@@ -18,6 +18,7 @@ from planner.ui import compute
 from planner.ui.scaling import knee, own_peak
 from planner.ui.scaling.choice import TO_B, VALUE, Choice
 from planner.ui.state import session
+from planner.units import read_listed
 
 A, B = "A: this plan", "B: compared"
 SECONDS, DOLLARS = "Seconds per step", "Dollars of the run"
@@ -100,11 +101,11 @@ def _phases(
         heights.append(("left beside the engine's pool", unit.value(card - pool)))
         words += (
             f" The engine's pool ({session.read(pool)}, by its share of the card) is apart: "
-            f"{_listed(awake)} must stay below the lower limit, the others below the card."
+            f"{read_listed(awake)} must stay below the lower limit, the others below the card."
         )
     elsewhere = [p.name for p in own.phases if p.rank != "trainer"]
     if elsewhere:
-        words += f" {_listed(elsewhere).capitalize()} runs on the engine's own GPUs."
+        words += f" {read_listed(elsewhere).capitalize()} runs on the engine's own GPUs."
     if B in named:
         others, _ = apart(compute.footprint(named[B]), shown[B].set_index("x"))
         rows["B: highest phase"] = others.max(axis=1) / unit.size_bytes
@@ -247,9 +248,3 @@ def _figures(
         return Panel(title=f"{title}, {_ratio(choice)}", unit=_ratio(choice), lines=lines)
     unit = "s" if column == "step_seconds" else "$"
     return Panel(title=title, unit=unit, lines=lines, marks=marks)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
