@@ -19,6 +19,8 @@ EVENTS = 200_000
 SETTINGS = {
     "default": AllocatorSettings(),
     "expandable": AllocatorSettings(expandable_segments=True),
+    "max_split": AllocatorSettings(max_split_size_bytes=64 << 20),
+    "roundup": AllocatorSettings(roundup_power2_divisions=8),
 }
 
 

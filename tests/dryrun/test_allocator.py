@@ -6,7 +6,7 @@ or more gets its own segment, rounded up to 2.
 
 import pytest
 
-from planner.dryrun.allocator import Allocator
+from planner.dryrun.allocator import Allocator, AllocatorSettings
 from planner.units import KIB, MIB
 
 
@@ -78,6 +78,7 @@ def test_large_remainder_is_split_only_above_1_mib(asked: int, block: int) -> No
     assert allocator.reserved_bytes == 12 * MIB
     # What is not split off counts as allocated; requested does not know of it.
     assert allocator.allocated_bytes == block
+    assert allocator.active_bytes == block
     assert allocator.requested_bytes == asked
 
 
@@ -85,7 +86,7 @@ def test_freeing_an_unsplit_remainder_takes_it_off_again() -> None:
     allocator = Allocator()
     allocator.allocate(1, 11 * MIB)
     allocator.free(1)
-    assert allocator.allocated_bytes == allocator.requested_bytes == 0
+    assert allocator.allocated_bytes == allocator.active_bytes == allocator.requested_bytes == 0
     assert allocator.reserved_bytes == 12 * MIB
     # Cached whole: a request of 12 finds the segment.
     allocator.allocate(2, 12 * MIB)
@@ -115,15 +116,17 @@ def test_equal_blocks_are_taken_by_address() -> None:
     for key in (2, 1):  # freed in the other order
         allocator.free(key)
     allocator.allocate(3, 12 * MIB)
-    assert tiles(allocator) == [[(12 * MIB, True)], [(12 * MIB, False)]]
+    first, second = allocator.segments()
+    assert first.blocks[0].key == 3
+    assert second.blocks[0].key is None
 
 
 def test_split_takes_the_front_and_caches_the_rest() -> None:
     allocator = Allocator()
-    allocator.allocate(1, 3 * MIB, label="1")
+    allocator.allocate(1, 3 * MIB)
     (segment,) = allocator.segments()
     used, rest = segment.blocks
-    assert (used.address, used.label) == (segment.address, "1")
+    assert (used.address, used.key) == (segment.address, 1)
     assert (rest.address, rest.size_bytes) == (segment.address + 3 * MIB, 17 * MIB)
 
 
@@ -144,6 +147,17 @@ def test_a_freed_block_joins_both_free_neighbours() -> None:
     assert tiles(allocator) == [[(20 * MIB, False)]]
 
 
+def test_inactive_split_is_what_a_used_segment_keeps_cached() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 4 * MIB)  # 4 | 16 free
+    assert allocator.inactive_split_bytes == 16 * MIB
+    allocator.allocate(2, 30 * MIB)
+    allocator.free(2)  # cached whole: could be given back, so not split
+    assert allocator.inactive_split_bytes == 16 * MIB
+    allocator.free(1)
+    assert allocator.inactive_split_bytes == 0
+
+
 def test_streams_do_not_share() -> None:
     allocator = Allocator()
     allocator.allocate(1, 12 * MIB, stream=0)
@@ -153,6 +167,71 @@ def test_streams_do_not_share() -> None:
     allocator.allocate(3, 12 * MIB, stream=0)  # finds stream 0's
     assert allocator.reserved_bytes == 24 * MIB
     assert [segment.stream for segment in allocator.segments()] == [0, 7]
+
+
+def test_a_block_another_stream_uses_is_active_until_the_stream_is_waited_for() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 12 * MIB)
+    allocator.record_stream(1, 5)
+    allocator.record_stream(1, 6)
+    allocator.free(1)
+    # Not allocated any more, but still active, and torch still counts it as requested.
+    assert allocator.allocated_bytes == 0
+    assert allocator.active_bytes == allocator.requested_bytes == 12 * MIB
+    assert allocator.segments()[0].blocks[0].state == "active_pending_free"
+    allocator.allocate(2, 12 * MIB)  # cannot have it
+    assert allocator.reserved_bytes == 24 * MIB
+    allocator.synchronize(5)
+    assert allocator.active_bytes == 24 * MIB  # stream 6 still uses it
+    allocator.synchronize(6)
+    assert allocator.active_bytes == allocator.requested_bytes == 12 * MIB
+    allocator.allocate(3, 12 * MIB)
+    assert allocator.reserved_bytes == 24 * MIB
+
+
+def test_uses_may_be_given_with_the_free_and_the_own_stream_needs_no_wait() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 512, stream=3)
+    allocator.record_stream(1, 3)
+    allocator.free(1, events=(3,))
+    assert allocator.active_bytes == 0
+    allocator.allocate(2, 512)
+    allocator.free(2, events=(4,))
+    assert allocator.active_bytes == 512
+    allocator.synchronize()
+    assert allocator.active_bytes == 0
+
+
+def test_a_free_that_is_not_ready_waits_for_its_own_stream() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 512, stream=3)
+    allocator.free(1, ready=False)
+    allocator.synchronize(0)
+    assert (allocator.allocated_bytes, allocator.active_bytes) == (0, 512)
+    allocator.synchronize(3)
+    assert allocator.active_bytes == 0
+
+
+def test_a_pending_block_is_not_joined() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 4 * MIB)
+    allocator.allocate(2, 4 * MIB)
+    allocator.free(1, events=(1,))
+    allocator.free(2)  # joins the 12 behind it, not the 4 in front
+    assert [size for size, _ in tiles(allocator)[0]] == [4 * MIB, 16 * MIB]
+    allocator.synchronize()
+    assert [size for size, _ in tiles(allocator)[0]] == [20 * MIB]
+
+
+def test_uses_of_a_freed_key_do_not_stick_to_the_next_one() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 512)
+    allocator.record_stream(1, 5)
+    allocator.free(1)
+    allocator.synchronize()
+    allocator.allocate(1, 512)
+    allocator.free(1)
+    assert allocator.active_bytes == 0
 
 
 def test_empty_cache_gives_back_only_whole_segments() -> None:
@@ -172,10 +251,19 @@ def test_empty_cache_gives_back_only_whole_segments() -> None:
     assert allocator.segments() == []
 
 
+def test_empty_cache_waits_for_streams_first() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 12 * MIB)
+    allocator.free(1, events=(1,))
+    allocator.empty_cache()
+    assert allocator.reserved_bytes == allocator.active_bytes == 0
+
+
 def test_nothing_is_reserved_for_nothing() -> None:
     allocator = Allocator()
     allocator.allocate(1, 0)
     assert allocator.reserved_bytes == allocator.allocated_bytes == 0
+    allocator.record_stream(1, 2)
     allocator.free(1)
     allocator.allocate(1, 512)  # the key is free again
     assert allocator.requested_bytes == 512
@@ -190,6 +278,8 @@ def test_keys_are_checked() -> None:
         allocator.allocate(2, -1)
     with pytest.raises(ValueError, match="key: nothing is allocated as 2"):
         allocator.free(2)
+    with pytest.raises(ValueError, match="key: nothing is allocated as 2"):
+        allocator.record_stream(2, 1)
 
 
 def test_peaks_are_kept_until_they_are_reset() -> None:
@@ -198,13 +288,23 @@ def test_peaks_are_kept_until_they_are_reset() -> None:
     allocator.free(1)
     allocator.allocate(2, 5 * KIB)
     assert allocator.peak_requested_bytes == 11 * MIB
-    assert allocator.peak_allocated_bytes == 12 * MIB
+    assert allocator.peak_allocated_bytes == allocator.peak_active_bytes == 12 * MIB
     assert allocator.peak_reserved_bytes == 14 * MIB
     allocator.empty_cache()
     assert allocator.peak_reserved_bytes == 14 * MIB
     allocator.reset_peaks()
     assert allocator.peak_requested_bytes == allocator.peak_allocated_bytes == 5 * KIB
+    assert allocator.peak_active_bytes == 5 * KIB
     assert allocator.peak_reserved_bytes == 2 * MIB
+
+
+def test_pending_blocks_count_in_the_active_peak_only() -> None:
+    allocator = Allocator()
+    for key in (1, 2):
+        allocator.allocate(key, 12 * MIB)
+        allocator.free(key, events=(1,))
+    assert allocator.peak_allocated_bytes == 12 * MIB
+    assert allocator.peak_active_bytes == 24 * MIB
 
 
 def test_lengths_in_turn_fragment_the_cache() -> None:
@@ -234,3 +334,13 @@ def test_a_survivor_in_the_middle_pins_a_segment() -> None:
     allocator.allocate(4, 22 * MIB)
     assert allocator.allocated_bytes == 26 * MIB
     assert allocator.reserved_bytes == 46 * MIB
+    assert allocator.inactive_split_bytes == 20 * MIB
+
+
+def test_settings_of_the_large_segment() -> None:
+    settings = AllocatorSettings(
+        large_segment_bytes=64 * MIB, max_non_split_rounding_bytes=64 * MIB
+    )
+    allocator = Allocator(settings)
+    allocator.allocate(1, 2 * MIB)
+    assert allocator.reserved_bytes == 64 * MIB

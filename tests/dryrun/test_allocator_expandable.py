@@ -118,6 +118,42 @@ def test_the_end_of_the_range_is_used_last() -> None:
     assert allocator.reserved_bytes == 20 * MIB
 
 
+def test_no_split_statistic_for_expandable_segments() -> None:
+    allocator = Allocator(ON)
+    allocator.allocate(1, 12 * MIB)
+    assert allocator.inactive_split_bytes == 0
+
+
+def test_switched_off_later_allocations_do_not_use_its_blocks() -> None:
+    allocator = Allocator(ON)
+    allocator.allocate(1, 12 * MIB)
+    allocator.allocate(2, 14 * MIB)  # 12 | 14 | 14 free of two pages
+    allocator.free(1)
+    allocator.expandable_segments = False
+    allocator.allocate(3, 12 * MIB)  # a segment of its own
+    assert allocator.reserved_bytes == 52 * MIB
+    allocator.free(3)
+    allocator.allocate(4, 12 * MIB)  # that one, although a 12 and a 14 of the range fit too
+    assert sizes(allocator) == [[12, 14, 14], [12]]
+    assert allocator.segments()[1].blocks[0].key == 4
+    # With the switch off, a large remainder must again be above 1 MiB.
+    allocator.free(4)
+    allocator.allocate(5, 11 * MIB)
+    assert allocator.allocated_bytes == 26 * MIB
+
+
+def test_switched_on_cached_segments_are_still_used_and_split_finely() -> None:
+    allocator = Allocator()
+    allocator.allocate(1, 12 * MIB)
+    allocator.free(1)
+    allocator.expandable_segments = True
+    allocator.allocate(2, 11 * MIB)  # the cached 12; torch asks the setting, not the block
+    assert allocator.reserved_bytes == 12 * MIB
+    assert allocator.allocated_bytes == 11 * MIB
+    allocator.allocate(3, 11 * MIB)
+    assert allocator.reserved_bytes == 32 * MIB
+
+
 def test_capacity_counts_pages() -> None:
     allocator = Allocator(AllocatorSettings(expandable_segments=True, capacity_bytes=50 * MIB))
     allocator.allocate(1, 21 * MIB)  # two pages

@@ -23,8 +23,11 @@ BYTES = st.one_of(
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("allocate"), BYTES, st.integers(0, 1)),
-        st.tuples(st.just("free"), st.integers(0, 1000), st.just(0)),
+        st.tuples(st.just("free"), st.integers(0, 1000), st.integers(0, 3)),
+        st.tuples(st.just("record"), st.integers(0, 1000), st.integers(0, 2)),
+        st.tuples(st.just("synchronize"), st.sampled_from([None, 0, 1, 2]), st.just(0)),
         st.tuples(st.just("empty"), st.just(0), st.just(0)),
+        st.tuples(st.just("switch"), st.just(0), st.just(0)),
     ),
     max_size=60,
 )
@@ -35,20 +38,31 @@ SETTINGS = st.sampled_from(
         AllocatorSettings(expandable_segments=True),
         AllocatorSettings(expandable_segments=True, capacity_bytes=150 * MIB),
         AllocatorSettings(capacity_bytes=100 * MIB),
+        AllocatorSettings(max_split_size_bytes=22 * MIB, capacity_bytes=120 * MIB),
+        AllocatorSettings(roundup_power2_divisions=4),
+        AllocatorSettings(
+            capacity_bytes=200 * MIB,
+            per_process_memory_fraction=0.6,
+            garbage_collection_threshold=0.3,
+        ),
     ]
 )
 
 
-def check(allocator: Allocator, live: dict[int, int]) -> None:
+def check(allocator: Allocator, live: dict[int, int], pending: int) -> None:
     """The counters against each other, the segments, and what the test knows is alive."""
-    assert allocator.requested_bytes == sum(live.values())
-    assert allocator.reserved_bytes >= allocator.allocated_bytes >= allocator.requested_bytes
+    assert allocator.requested_bytes == sum(live.values()) + pending
+    assert allocator.reserved_bytes >= allocator.active_bytes >= allocator.allocated_bytes
+    assert allocator.active_bytes >= allocator.requested_bytes
+    assert allocator.allocated_bytes >= sum(live.values())
     assert allocator.peak_reserved_bytes >= allocator.reserved_bytes
     assert allocator.peak_allocated_bytes >= allocator.allocated_bytes
+    assert allocator.peak_active_bytes >= allocator.active_bytes
     assert allocator.peak_requested_bytes >= allocator.requested_bytes
     end = 0
-    found: dict[str, int] = {}
-    states = {"active_allocated": 0, "inactive": 0}
+    found: dict[int, int] = {}
+    states = {"active_allocated": 0, "active_pending_free": 0, "inactive": 0}
+    inactive_split = 0
     for segment in allocator.segments():
         assert segment.address >= end  # segments do not overlap
         address = segment.address
@@ -60,13 +74,17 @@ def check(allocator: Allocator, live: dict[int, int]) -> None:
             assert before is None or {before.state, block.state} != {"inactive"}
             address += block.size_bytes
             states[block.state] += block.size_bytes
-            if block.state != "inactive":
-                found[block.label] = block.requested_bytes
+            if block.key is not None:
+                found[block.key] = block.requested_bytes
+            if not segment.expandable and len(segment.blocks) > 1 and block.state == "inactive":
+                inactive_split += block.size_bytes
         assert address == segment.address + segment.size_bytes
         end = address
-    assert found == {str(key): size for key, size in live.items() if size}
+    assert found == {key: size for key, size in live.items() if size}
     assert states["active_allocated"] == allocator.allocated_bytes
+    assert states["active_allocated"] + states["active_pending_free"] == allocator.active_bytes
     assert sum(states.values()) == allocator.reserved_bytes
+    assert inactive_split == allocator.inactive_split_bytes
 
 
 @settings(max_examples=150, deadline=None)
@@ -74,27 +92,49 @@ def check(allocator: Allocator, live: dict[int, int]) -> None:
 def test_every_trace(chosen: AllocatorSettings, steps: list[tuple]) -> None:
     allocator = Allocator(chosen)
     live: dict[int, int] = {}
+    streams: dict[int, int] = {}
+    uses: dict[int, set[int]] = {}
+    pending: list[tuple[int, set[int]]] = []
+    retries = 0
     for key, (kind, number, stream) in enumerate(steps):
+        chosen_key = sorted(live)[number % len(live)] if live and kind in ("free", "record") else -1
         if kind == "allocate":
             try:
-                allocator.allocate(key, number, stream, str(key))
+                allocator.allocate(key, number, stream)
             except OutOfDeviceMemory:
                 assert chosen.capacity_bytes is not None
             else:
-                live[key] = number
-        elif kind == "free" and live:
-            gone = sorted(live)[number % len(live)]
-            allocator.free(gone)
-            del live[gone]
+                live[key], streams[key], uses[key] = number, stream, set()
+        elif kind == "free" and chosen_key >= 0:
+            events = (stream,) if stream < 3 else ()
+            allocator.free(chosen_key, events=events)
+            waits = (uses[chosen_key] | set(events)) - {streams[chosen_key]}
+            size = live.pop(chosen_key)
+            if waits and size:
+                pending.append((size, waits))
+        elif kind == "record" and chosen_key >= 0:
+            allocator.record_stream(chosen_key, stream)
+            uses[chosen_key].add(stream)
+        elif kind == "synchronize":
+            allocator.synchronize(number)
+            for _, waits in pending:
+                waits.discard(number)
+            pending = [entry for entry in pending if entry[1] and number is not None]
         elif kind == "empty":
             allocator.empty_cache()
-        check(allocator, live)
+            pending.clear()
+        elif kind == "switch":
+            allocator.expandable_segments = not allocator.expandable_segments
+        if allocator.num_alloc_retries > retries:
+            retries = allocator.num_alloc_retries
+            pending.clear()  # a retry waits for every stream
+        check(allocator, live, sum(size for size, _ in pending))
         if chosen.capacity_bytes is not None:
             assert allocator.reserved_bytes <= chosen.capacity_bytes
     for key in list(live):
         allocator.free(key)
     allocator.empty_cache()
-    assert allocator.reserved_bytes == allocator.allocated_bytes == allocator.requested_bytes == 0
+    assert allocator.reserved_bytes == allocator.active_bytes == allocator.requested_bytes == 0
     assert allocator.segments() == []
 
 
@@ -161,7 +201,7 @@ def test_the_same_blocks_as_the_slow_one(steps: list[tuple[int, int, int]]) -> N
             fast.empty_cache()
             slow.empty_cache()
         elif kind > 4 or not live:
-            fast.allocate(key, number, stream, str(key))
+            fast.allocate(key, number, stream)
             slow.allocate(key, number, stream)
             live.append(key)
         else:
@@ -169,9 +209,6 @@ def test_the_same_blocks_as_the_slow_one(steps: list[tuple[int, int, int]]) -> N
             fast.free(gone)
             slow.free(gone)
         assert [
-            (part.pool, part.stream, [[block.size_bytes, block.label] for block in part.blocks])
+            (part.pool, part.stream, [[block.size_bytes, block.key] for block in part.blocks])
             for part in fast.segments()
-        ] == [
-            (pool, stream, [[size, "" if key is None else str(key)] for size, key in blocks])
-            for pool, stream, blocks in slow.segments
-        ]
+        ] == slow.segments

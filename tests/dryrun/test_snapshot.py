@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from torch.cuda import _memory_viz
 
-from planner.dryrun.allocator import Allocator, AllocatorSettings, TraceEntry
+from planner.dryrun.allocator import Allocator, AllocatorSettings, OutOfDeviceMemory, TraceEntry
 from planner.dryrun.allocator.snapshot import snapshot, write_snapshot
 from planner.units import MIB
 
@@ -32,7 +32,7 @@ class Plain(pickle.Unpickler):
 
 
 def busy(settings: AllocatorSettings, trace: list[TraceEntry]) -> Allocator:
-    """A little of everything: two streams, splits, cached blocks, labels."""
+    """A little of everything: two streams, splits, pending blocks, a retry, labels."""
     allocator = Allocator(settings, trace=trace)
     for key in range(300):
         allocator.allocate(key, 1000 * (key + 1), label=f"layer {key % 3}")
@@ -41,9 +41,10 @@ def busy(settings: AllocatorSettings, trace: list[TraceEntry]) -> Allocator:
     allocator.allocate(1000, 30 * MIB, label="logits")
     allocator.allocate(1001, 11 * MIB, stream=4)
     allocator.allocate(1002, 5 * MIB, label="loss")
+    allocator.record_stream(1002, 4)
     allocator.free(1000)
     allocator.empty_cache()
-    allocator.free(1002)
+    allocator.free(1002)  # pending
     allocator.allocate(1003, 7 * MIB, label="gradient")
     return allocator
 
@@ -77,16 +78,16 @@ def test_torch_sums_the_segments_to_the_allocators_totals(
     allocator, data, _ = made
     totals = dict(re.findall(r"^(\w+): ([\d.]+\w+)", _memory_viz.segsum(data), flags=re.MULTILINE))
     assert totals["total_reserved"] == _memory_viz._format_size(allocator.reserved_bytes)
-    # segsum counts what the blocks in use were asked for.
-    in_use = _memory_viz._format_size(allocator.requested_bytes)
-    assert totals["total_allocated"] == in_use
+    # segsum counts what the blocks in use were asked for; one block of 5 MiB is pending.
+    in_use = allocator.requested_bytes - 5 * MIB
+    assert totals["total_allocated"] == _memory_viz._format_size(in_use)
     assert int(re.search(r"segments: (\d+)", _memory_viz.segsum(data)).group(1)) == len(
         allocator.segments()
     )
     for name, total in (
         ("total_size", allocator.reserved_bytes),
         ("allocated_size", allocator.allocated_bytes),
-        ("active_size", allocator.allocated_bytes),
+        ("active_size", allocator.active_bytes),
         ("requested_size", allocator.requested_bytes),
     ):
         assert sum(segment[name] for segment in data["segments"]) == total
@@ -153,20 +154,22 @@ def test_every_freed_address_was_allocated(made: tuple[Allocator, dict, bytes]) 
         for block in blocks
         if block["state"] != "inactive"
     }
-    assert {block["state"] for block in blocks} == {"active_allocated", "inactive"}
+    assert {block["state"] for block in blocks} == {
+        "active_allocated",
+        "active_pending_free",
+        "inactive",
+    }
 
 
 def test_keys_are_those_of_torchs_snapshots() -> None:
     trace: list[TraceEntry] = []
-    allocator = Allocator(trace=trace)
+    allocator = Allocator(AllocatorSettings(capacity_bytes=40 * MIB), trace=trace)
     allocator.allocate(1, 4 * MIB, stream=2, label="weights")
-    data = snapshot(trace, allocator.segments(), AllocatorSettings())
-    assert data["allocator_settings"] == {
-        "expandable_segments": False,
-        "max_split_size": -1,
-        "garbage_collection_threshold": 0.0,
-    }
-    ((bought, used),) = data["device_traces"]
+    with pytest.raises(OutOfDeviceMemory):
+        allocator.allocate(2, 30 * MIB)
+    data = snapshot(trace, allocator.segments(), device=1)
+    assert data["device_traces"][0] == []
+    bought, used, failed = data["device_traces"][1]
     (segment,) = data["segments"]
     start = segment["address"]
     weights = [{"filename": "dry run", "line": 0, "name": "weights"}]
@@ -179,8 +182,12 @@ def test_keys_are_those_of_torchs_snapshots() -> None:
         "frames": [],
     }
     assert (used["action"], used["addr"], used["frames"]) == ("alloc", start, weights)
+    # 40 of which 20 are reserved.
+    assert failed["action"] == "oom"
+    assert (failed["device_free"], failed["size"]) == (20 * MIB, 30 * MIB)
+    assert "addr" not in failed
     assert segment == {
-        "device": 0,
+        "device": 1,
         "address": start,
         "total_size": 20 * MIB,
         "allocated_size": 4 * MIB,
@@ -218,6 +225,6 @@ def test_a_label_is_stored_once() -> None:
         allocator.allocate(key, 4096, label=label)
         allocator.free(key)
     assert len(trace) == 15_001
-    events = snapshot(trace, allocator.segments(), AllocatorSettings())["device_traces"][0]
+    events = snapshot(trace, allocator.segments())["device_traces"][0]
     # One list of frames for the label and one for none, written once each.
     assert len({id(event["frames"]) for event in events}) == 2

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 FREE = 0
 ALLOCATED = 1
-UNMAPPED = 2
-"""What a block is: cached; in use; addresses without memory."""
+PENDING = 2
+UNMAPPED = 3
+"""What a block is: cached; in use; freed but still used by a stream; addresses without memory."""
 
 ADDRESS_BITS = 56
 """A free block's sort key is one integer, size above and address below, and negative: comparing
@@ -41,6 +42,8 @@ class Block:
     next: Block | None = None
     requested: int = 0
     label: str = ""
+    inserted: int = 0
+    """How often the large pools had been searched when the block was cached: its age."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +58,7 @@ class Pool:
     keys: list[int] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     unmapped: list[Block] = field(default_factory=list)
+    searches: int = 0
 
     def best_fit(self, size: int) -> int:
         """Place of the smallest free block of at least ``size`` bytes; -1 where there is none.
@@ -103,3 +107,4 @@ class Pool:
         key = -(size << ADDRESS_BITS | block.address)
         insort(keys, key)
         blocks[key] = block
+        block.inserted = self.searches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.dryrun.allocator.settings import AllocatorSettings
 from planner.dryrun.allocator.trace import Action, TraceEntry
-from planner.units import GIB
+from planner.units import GIB, read_bytes
 
 FIRST_ADDRESS = 1 << 40
 """Any start will do. Addresses stay below 2**53, above which the viewer's numbers end."""
@@ -19,6 +19,21 @@ UNLIMITED_RANGE_BYTES = 1024 * GIB
 class OutOfDeviceMemory(Exception):
     """An allocation that found no memory after everything cached was given back."""
 
+    def __init__(
+        self, asked_bytes: int, segment_bytes: int, reserved_bytes: int, allocated_bytes: int
+    ) -> None:
+        self.asked_bytes = asked_bytes
+        """What the caller asked for."""
+        self.segment_bytes = segment_bytes
+        """What would have been bought for it; torch's message names this one."""
+        self.reserved_bytes = reserved_bytes
+        self.allocated_bytes = allocated_bytes
+        super().__init__(
+            f"{read_bytes(asked_bytes)} asked for, a segment of {read_bytes(segment_bytes)}: "
+            f"{read_bytes(reserved_bytes)} are reserved, {read_bytes(allocated_bytes)} of them "
+            "allocated"
+        )
+
 
 class Driver:
     """Memory bought from the card. Addresses ascend and are never used again."""
@@ -29,6 +44,11 @@ class Driver:
         self.reserved_bytes = 0
         self.peak_reserved_bytes = 0
         self._next_address = FIRST_ADDRESS
+
+    @property
+    def available_bytes(self) -> int:
+        """What the card could still give; 0 when its size is not known."""
+        return 0 if self.capacity_bytes is None else self.capacity_bytes - self.reserved_bytes
 
     def take_addresses(self, size: int) -> int:
         """Addresses that nothing else uses."""

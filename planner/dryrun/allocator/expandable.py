@@ -15,19 +15,30 @@ from planner.dryrun.allocator.driver import Driver
 _ADDRESS = attrgetter("address")
 
 
-def best_expandable(pool: Pool, size: int) -> Block | None:
-    """The cached block that best fit ends at, taken out of the pool; None where none fits.
+def best_expandable(pool: Pool, index: int, enabled: bool) -> int:
+    """Where best fit ends, if the smallest block that fits is an expandable one.
 
     A block that can still grow counts with the size it could reach, so the search goes on
-    while the next block reaches less.
+    while the next block reaches less. With expandable segments switched off, their blocks
+    are passed over.
+
+    Args:
+        pool: The free blocks.
+        index: Place of the expandable block among ``pool.keys``.
+        enabled: Whether expandable segments are on.
+
+    Returns:
+        The place of the block to take; -1 if there is none.
     """
-    keys, blocks = pool.keys, pool.blocks
-    index = pool.best_fit(size)
-    if index < 0:
-        return None
-    while index and _reach(blocks[keys[index - 1]]) < _reach(blocks[keys[index]]):
-        index -= 1
-    return blocks.pop(keys.pop(index))
+    block = pool.blocks[pool.keys[index]]
+    while block.virtual is not None:
+        if not index:
+            return 0 if enabled else -1
+        following = pool.blocks[pool.keys[index - 1]]
+        if enabled and _reach(following) >= _reach(block):
+            break
+        index, block = index - 1, following
+    return index
 
 
 def _reach(block: Block) -> int:
@@ -105,6 +116,7 @@ def unmap(block: Block, driver: Driver) -> None:
     pool.remove(block)
     if start > block.address:
         first, block = block, _cut(block, start - block.address)
+        first.inserted = 0
         pool.insert(first)
     if block.address + block.size > end:
         pool.insert(_cut(block, end - start))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.dryrun.allocator.block import ALLOCATED, UNMAPPED, Block
+from planner.dryrun.allocator.block import ALLOCATED, PENDING, UNMAPPED, Block
+
+State = Literal["active_allocated", "active_pending_free", "inactive"]
+"""In use; freed, but a stream still uses it; cached. Torch's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +20,9 @@ class BlockInfo:
     size_bytes: int
     requested_bytes: int
     """What was asked for; 0 for cached blocks."""
-    state: Literal["active_allocated", "inactive"]
-    """In use; cached. Torch's names."""
+    key: int | None
+    """The allocation's key; None once it was freed."""
+    state: State
     label: str = ""
 
 
@@ -37,7 +41,7 @@ class Segment:
     blocks: tuple[BlockInfo, ...]
 
 
-def describe(blocks: Iterable[Block]) -> list[Segment]:
+def describe(blocks: Iterable[Block], keys: Mapping[Block, int]) -> list[Segment]:
     """Segments that contain ``blocks`` (all mapped ones of the allocator), by address."""
     segments = []
     for head in blocks:
@@ -45,7 +49,7 @@ def describe(blocks: Iterable[Block]) -> list[Segment]:
             found = []
             block: Block | None = head
             while block is not None and block.state != UNMAPPED:
-                found.append(_info(block))
+                found.append(_info(block, keys.get(block)))
                 block = block.next
             segments.append(
                 Segment(
@@ -60,7 +64,11 @@ def describe(blocks: Iterable[Block]) -> list[Segment]:
     return sorted(segments, key=lambda segment: segment.address)
 
 
-def _info(block: Block) -> BlockInfo:
-    if block.state != ALLOCATED:
-        return BlockInfo(block.address, block.size, 0, "inactive")
-    return BlockInfo(block.address, block.size, block.requested, "active_allocated", block.label)
+def _info(block: Block, key: int | None) -> BlockInfo:
+    if block.state == ALLOCATED:
+        state: State = "active_allocated"
+    elif block.state == PENDING:
+        state = "active_pending_free"
+    else:
+        return BlockInfo(block.address, block.size, 0, None, "inactive")
+    return BlockInfo(block.address, block.size, block.requested, key, state, block.label)

@@ -23,7 +23,9 @@ PROTOCOL = 4
 def snapshot(
     trace: Iterable[TraceEntry],
     segments: Iterable[Segment],
-    settings: AllocatorSettings,
+    *,
+    settings: AllocatorSettings | None = None,
+    device: int = 0,
 ) -> dict[str, Any]:
     """The dictionary that ``torch.cuda.memory._snapshot()`` would return.
 
@@ -31,17 +33,14 @@ def snapshot(
         trace: What the allocator did, oldest first; may be only its end.
         segments: What it holds now (``Allocator.segments``).
         settings: Shown by the viewer among the allocator's settings.
+        device: The card the memory is shown on.
     """
     frames = _Frames()
     events = [_event(number, entry, frames) for number, entry in enumerate(trace)]
     return {
-        "segments": [_segment(segment, frames) for segment in segments],
-        "device_traces": [events],
-        "allocator_settings": {
-            "expandable_segments": settings.expandable_segments,
-            "max_split_size": -1,
-            "garbage_collection_threshold": 0.0,
-        },
+        "segments": [_segment(segment, device, frames) for segment in segments],
+        "device_traces": [[] for _ in range(device)] + [events],
+        "allocator_settings": {} if settings is None else _settings(settings),
         "external_annotations": [],
     }
 
@@ -50,10 +49,13 @@ def write_snapshot(
     path: Path,
     trace: Iterable[TraceEntry],
     segments: Iterable[Segment],
-    settings: AllocatorSettings,
+    *,
+    settings: AllocatorSettings | None = None,
+    device: int = 0,
 ) -> None:
     """Write ``snapshot`` as a pickle that the viewer opens; an existing file is replaced."""
-    path.write_bytes(pickle.dumps(snapshot(trace, segments, settings), protocol=PROTOCOL))
+    data = snapshot(trace, segments, settings=settings, device=device)
+    path.write_bytes(pickle.dumps(data, protocol=PROTOCOL))
 
 
 class _Frames(dict[str, list[dict[str, Any]]]):
@@ -66,9 +68,10 @@ class _Frames(dict[str, list[dict[str, Any]]]):
 
 
 def _event(number: int, entry: TraceEntry, frames: _Frames) -> dict[str, Any]:
+    where = "device_free" if entry.action == "oom" else "addr"
     return {
         "action": entry.action,
-        "addr": entry.address,
+        where: entry.address,
         "size": entry.size_bytes,
         "stream": entry.stream,
         # The simulator has no clock; the number keeps the order.
@@ -77,16 +80,17 @@ def _event(number: int, entry: TraceEntry, frames: _Frames) -> dict[str, Any]:
     }
 
 
-def _segment(segment: Segment, frames: _Frames) -> dict[str, Any]:
+def _segment(segment: Segment, device: int, frames: _Frames) -> dict[str, Any]:
     blocks = segment.blocks
     active = [block for block in blocks if block.state != "inactive"]
-    used = sum(block.size_bytes for block in active)
     return {
-        "device": 0,
+        "device": device,
         "address": segment.address,
         "total_size": segment.size_bytes,
-        "allocated_size": used,
-        "active_size": used,
+        "allocated_size": sum(
+            block.size_bytes for block in blocks if block.state == "active_allocated"
+        ),
+        "active_size": sum(block.size_bytes for block in active),
         "requested_size": sum(block.requested_bytes for block in active),
         "stream": segment.stream,
         "segment_type": segment.pool,
@@ -104,4 +108,13 @@ def _block(block: BlockInfo, frames: _Frames) -> dict[str, Any]:
         "requested_size": block.requested_bytes,
         "state": block.state,
         "frames": frames[block.label],
+    }
+
+
+def _settings(settings: AllocatorSettings) -> dict[str, Any]:
+    limit = settings.max_split_size_bytes
+    return {
+        "expandable_segments": settings.expandable_segments,
+        "max_split_size": -1 if limit is None else limit,
+        "garbage_collection_threshold": settings.garbage_collection_threshold,
     }

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.dryrun.allocator import Allocator, AllocatorSettings, OutOfDeviceMemory, TraceEntry
+from planner.dryrun.allocator import (
+    Allocator,
+    AllocatorSettings,
+    OutOfDeviceMemory,
+    TraceEntry,
+)
 from planner.dryrun.logs.curve import last_step
 from planner.dryrun.logs.log import BIRTH, DEATH, EMPTY_CACHE, PHASE, SCRATCH, Log
 
@@ -14,6 +19,9 @@ KERNEL = -4
 """Key of a kernel's scratch."""
 
 
+LEVELS = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
+
+
 @dataclass(slots=True)
 class Held:
     """Peaks of one phase in the allocator's words."""
@@ -21,7 +29,6 @@ class Held:
     requested_bytes: int = 0
     allocated_bytes: int = 0
     active_bytes: int = 0
-    """As many as are allocated: no block waits for another stream."""
     reserved_bytes: int = 0
     found_bytes: int = 0
     """Reserved where it begins, in use or cached."""
@@ -33,10 +40,9 @@ class Held:
 
     def raise_to(self, allocator: Allocator) -> None:
         """Take in the allocator's peaks since they were reset."""
-        self.requested_bytes = max(self.requested_bytes, allocator.peak_requested_bytes)
-        self.allocated_bytes = max(self.allocated_bytes, allocator.peak_allocated_bytes)
-        self.active_bytes = self.allocated_bytes
-        self.reserved_bytes = max(self.reserved_bytes, allocator.peak_reserved_bytes)
+        for level in LEVELS:
+            before, now = getattr(self, level), getattr(allocator, f"peak_{level}")
+            setattr(self, level, max(before, now))
 
 
 @dataclass(slots=True)
