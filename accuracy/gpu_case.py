@@ -1,8 +1,10 @@
-"""One case in a process of its own: two real steps of a plan, read phase by phase.
+"""One case in a process of its own: real steps of a plan, read phase by phase.
 
-``python -m accuracy.gpu_case ANSWER`` reads ``{"plan", "cap_bytes", "device", "meter"}`` from
-standard input and writes its answer to a file. The steps are the product's own
-(``planner/methods/*/step.py``). An error is an answer too; a process that dies leaves none.
+``python -m accuracy.gpu_case ANSWER`` reads ``{"plan", "cap_bytes", "device", "meter"}`` from a line
+of standard input, imports what the plan needs, waits for a second line, and writes its answer to a
+file: processes begun ahead wait so for the card. The steps are those of a trial: the product's own
+(``planner/methods/*/step.py``), or, of a plan of TRL's, TRL's trainer. An error is an answer too; a
+process that dies leaves none.
 """
 
 from __future__ import annotations
@@ -22,31 +24,59 @@ import torch
 
 from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.dryrun.ask.request import configs_of
+from planner.frameworks import code_of, ours
 from planner.methods import part
 from planner.plan import Plan
 from planner.steps import run as runs
+from planner.steps.sharding import Wrapper
 from planner.steps.stage import Stage
 from planner.trial.run.meter import PhaseLog, ProcessMeter
 from planner.trial.run.process_group import sharding
 
-STEPS = 2
-"""The first makes the optimizer's state and fills the allocator's cache; the second counts."""
+STEPS = 3
+"""The first makes the optimizer's state and fills the allocator's cache; the last counts."""
 
 
-def two_steps(plan: Plan, device: str, meter: ProcessMeter, log: PhaseLog) -> None:
-    """Build the plan's models with random weights on the device and run its steps."""
-    step = part(plan.method, "step", "step")
+def prepare(plan: Plan) -> None:
+    """Import everything that the plan's steps need; nothing of it touches the card."""
+    configs_of(plan)
+    import_module("transformers.modeling_utils")
+    if ours(code_of(plan.framework)):
+        part(plan.method, "step", "step")
+    else:
+        import_module(f"planner.frameworks.{plan.framework}.run.trial")
+        import_module("trl")
+
+
+def steps(plan: Plan, device: str, meter: ProcessMeter, log: PhaseLog) -> list[str]:
+    """Build the plan's models with random weights on the device and run its steps.
+
+    Returns:
+        What a framework's own trainer did otherwise than the estimate supposes.
+    """
     torch.manual_seed(0)
     with sharding(plan, device) as wrap, meter.watch():
         stage = Stage(device, on_phase=log.on_phase)
-        run = runs.build(plan, stage, configs_of(plan), wrap)
-        gc.collect()
-        runs.send_away(run)
-        for _ in range(STEPS):
-            log.step()
-            step(run)
+        if ours(code_of(plan.framework)):
+            _ours(plan, stage, wrap, log)
+            told = []
+        else:
+            theirs = import_module(f"planner.frameworks.{plan.framework}.run.trial")
+            told = theirs.train(
+                [plan] * STEPS, configs_of(plan), stage, log.on_phase, lambda place: log.step()
+            )
         stage.synchronize()
-        del run
+        return told
+
+
+def _ours(plan: Plan, stage: Stage, wrap: Wrapper, log: PhaseLog) -> None:
+    step = part(plan.method, "step", "step")
+    run = runs.build(plan, stage, configs_of(plan), wrap)
+    gc.collect()
+    runs.send_away(run)
+    for _ in range(STEPS):
+        log.step()
+        step(run)
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +90,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         if request["cap_bytes"]:
             meter.cap(int(request["cap_bytes"]))
         found["before"] = meter.read()
-        two_steps(plan, device, meter, log)
+        found["told"] = steps(plan, device, meter, log)
     except torch.OutOfMemoryError as error:
         found["failed"] = _failed("out of memory", log, error)
     except Exception as error:  # a case's failure is its result
@@ -80,7 +110,7 @@ def _failed(kind: str, log: PhaseLog, error: Exception) -> dict[str, str]:
 def versions(device: str) -> dict[str, str]:
     """What the figures depend on."""
     found = {"python": platform.python_version(), "torch": torch.__version__}
-    for name in ("transformers", "peft"):
+    for name in ("transformers", "peft", "trl"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -110,7 +140,11 @@ def constants() -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Answer the request on standard input."""
     warnings.simplefilter("ignore")
-    request = json.load(sys.stdin)
+    request = json.loads(sys.stdin.readline())
+    if not request.get("constants"):
+        prepare(Plan(**request["plan"]))
+    if not sys.stdin.readline():
+        return 1  # whoever began this process is gone
     found = constants() if request.get("constants") else answer(request)
     Path(arguments[0]).write_text(json.dumps(found), "utf-8")
     return 0

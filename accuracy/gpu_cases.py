@@ -1,14 +1,16 @@
 """The plans that ``python -m accuracy.gpu`` runs on a card.
 
-All methods, 0.5 to 8 billion parameters, each switch at least twice; plans sized by the estimate to
-end near the card's capacity, and near a cap that stands for a smaller card; FSDP2 plans of which
-the card is one rank of many. Imports no torch.
+All methods, 0.5 to 8 billion parameters, each switch at least twice; TRL's own trainers; plans sized
+by the estimate to end near the card's capacity, and near a cap that stands for a smaller card;
+sharded plans of which the card is one rank of many. A run that is stopped early has some of every
+kind. Imports no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
 from planner import catalog
@@ -43,7 +45,7 @@ BASE: Fields = {
 }
 ELSEWHERE: Fields = {"gpus": 2, "rollout": "vllm-separate", "rollout_gpus": 1}
 """Responses come from another GPU."""
-HERE: Fields = {"rollout": "hf", "response_tokens": 256}
+HERE: Fields = {"rollout": "hf", "response_tokens": 64}
 METHODS: dict[str, Fields] = {
     "sft": {},
     "dpo": {},
@@ -153,6 +155,36 @@ RANKS: tuple[tuple[str, str, Fields], ...] = (
     ("dpo", FOUR_B, CHECKPOINTED),
 )
 
+AUTOCAST: Fields = {"master_dtype": "fp32"}
+TRL: tuple[tuple[str, str, Fields], ...] = (
+    ("sft", HALF_B, {}),
+    ("sft", SMALL, AUTOCAST),
+    ("sft", MIDDLE, {**CHECKPOINTED, **LONG}),
+    ("sft", ONE_B, {**AUTOCAST, **PADDED, **CHECKPOINTED}),
+    ("sft", HALF_B, {**AUTOCAST, **LONG, "optimizer": "adamw-foreach"}),
+    ("sft", MIDDLE, {**AUTOCAST, **CHECKPOINTED, "liger": True}),
+    ("sft", FOUR_B, {**ADAPTERS, **LONG}),
+    ("sft", SEVEN_B, {**ADAPTERS, **CHECKPOINTED, **LONG}),
+    ("sft", GEMMA, CHECKPOINTED),
+    ("dpo", HALF_B, AUTOCAST),
+    ("dpo", ONE_B, CHECKPOINTED),
+    ("dpo", FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED}),
+    ("grpo", HALF_B, {**AUTOCAST, **ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"}),
+    ("grpo", MIDDLE, {**CHECKPOINTED, **ELSEWHERE, "responses_per_prompt": 4, "kl": "loss"}),
+    ("grpo", FOUR_B, {**BASE_REFERENCE, **ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"}),
+    (
+        "grpo",
+        SEVEN_B,
+        {**BASE_REFERENCE, **CHECKPOINTED, **ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"},
+    ),
+    ("rloo", SMALL, {**AUTOCAST, **ELSEWHERE, "responses_per_prompt": 2}),
+    ("rloo", FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED, **ELSEWHERE, "responses_per_prompt": 2}),
+    ("sft", SEVEN_B, {**SHARDED, **CHECKPOINTED}),
+    ("sft", MIDDLE, {**SHARDED, "sharding": "ddp"}),
+    ("dpo", FOUR_B, {**SHARDED, **CHECKPOINTED}),
+)
+"""Run by TRL's own trainers."""
+
 FILLING: tuple[tuple[str, str, Fields], ...] = (
     ("sft", MIDDLE, {}),
     ("sft", SEVEN_B, {**ADAPTERS, **CHECKPOINTED}),
@@ -177,24 +209,48 @@ class Case:
 
 
 def cases(gpu: str) -> Iterator[Case]:
-    """Every case that is a plan for a card of the catalog, those near its capacity last."""
-    for method, found in SWITCHES.items():
-        for model, switches in found:
-            plan = plan_of(gpu, method, model, switches)
-            if _share(estimate(plan)) < FULLEST:
-                yield Case(_name(method, model, switches), plan)
+    """Every case that is a plan for a card of the catalog, kinds in turns."""
+    kinds = (_switches(gpu), _trl(gpu), _filling(gpu), _ranks(gpu), _capped(gpu))
+    in_turns = chain.from_iterable(zip_longest(*kinds))
+    return (case for case in in_turns if case is not None)
+
+
+def _switches(gpu: str) -> Iterator[Case]:
+    of_methods = zip_longest(*([(m, *one) for one in found] for m, found in SWITCHES.items()))
+    for asked in chain.from_iterable(of_methods):
+        if asked is not None:
+            yield from _roomy(gpu, *asked, {})
+
+
+def _trl(gpu: str) -> Iterator[Case]:
+    for method, model, switches in TRL:
+        yield from _roomy(gpu, method, model, switches, {"framework": "trl"})
+
+
+def _ranks(gpu: str) -> Iterator[Case]:
     for method, model, switches in RANKS:
-        plan = plan_of(gpu, method, model, {**SHARDED, **switches})
-        if _share(estimate(plan)) < FULLEST:
-            yield Case(_name(method, model, {"rank": "0", **switches}), plan)
+        yield from _roomy(gpu, method, model, {**SHARDED, **switches}, {})
+
+
+def _roomy(gpu: str, method: str, model: str, switches: Fields, more: Fields) -> Iterable[Case]:
+    """A plan of no special size, where the card has room for it."""
+    plan = plan_of(gpu, method, model, {**switches, **more})
+    if _share(estimate(plan)) < FULLEST:
+        yield Case(_name(method, model, {**more, **switches}), plan)
+
+
+def _capped(gpu: str) -> Iterator[Case]:
     for method, model, switches in CAPPED:
         plan = plan_of(gpu, method, model, switches)
         if _share(estimate(plan)) < FULLEST:
             for cap in CAPS:
                 name = _name(method, model, {"cap": cap, **switches})
                 yield Case(name, plan, int(cap * trainer_bytes(estimate(plan))))
-    for method, model, switches in FILLING:
-        for target in TARGETS:
+
+
+def _filling(gpu: str) -> Iterator[Case]:
+    for target in TARGETS:
+        for method, model, switches in FILLING:
             full = sized(gpu, method, model, switches, target)
             if full is not None:
                 yield Case(_name(method, model, {"capacity": target, **switches}), full)

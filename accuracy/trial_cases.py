@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from accuracy.gpu_cases import (
@@ -23,13 +24,16 @@ from accuracy.gpu_cases import (
     SEVEN_B,
     SHARDED,
     SMALL,
+    TRL,
     Fields,
     plan_of,
 )
 from planner.plan import Plan
 from planner.trial.ask.variants import layers_of, with_layers
 
-Part = Literal["base", "length", "batch", "depth", "whole", "truncated", "rank", "default"]
+Part = Literal[
+    "base", "length", "batch", "depth", "whole", "truncated", "rank", "default", "trainer"
+]
 
 OF_METHOD = {
     "sft": HALF_B,
@@ -79,10 +83,23 @@ def cases(gpu: str) -> Iterator[TrialCase]:
     """
     default = plan_of(gpu, "grpo", SEVEN_B, {**BASE_REFERENCE, **HERE, **CHECKPOINTED})
     yield TrialCase(name="a default trial of 7B", group="default", part="default", plan=default)
-    for method, model in OF_METHOD.items():
-        yield from _varied(gpu, method, model)
-    for method, model, switches, depths in WHOLE:
-        yield from _whole(gpu, method, model, switches, depths)
+    groups = (
+        chain.from_iterable(_whole(gpu, *one) for one in WHOLE),
+        chain.from_iterable(_varied(gpu, *one) for one in OF_METHOD.items()),
+        _trainers(gpu),
+        _ranks(gpu),
+    )
+    yield from filter(None, chain.from_iterable(zip_longest(*groups)))
+
+
+def _trainers(gpu: str) -> Iterator[TrialCase]:
+    for method, model, switches in TRL[:: len(TRL) // 6]:
+        plan = plan_of(gpu, method, model, {**switches, "framework": "trl"})
+        name = f"{method} {_short(model)}, TRL's trainer"
+        yield TrialCase(name=name, group=name, part="trainer", plan=plan)
+
+
+def _ranks(gpu: str) -> Iterator[TrialCase]:
     for method, model, switches in RANKS:
         plan = plan_of(gpu, method, model, {**SHARDED, **switches})
         name = f"{method} {_short(model)}, rank 0 of {plan.gpus - plan.rollout_gpus}"

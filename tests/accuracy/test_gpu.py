@@ -108,15 +108,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
             Case("too much", tiny(), cap_bytes=1_500_000),
         ]
         gpu.measure(found, out, PLACE, {"gpu": "h100-80gb", "driver": None})
-        sharded = tiny(**SHARDED)
         uncounted = replace(PLACE, meter="counted_meter.Uncounted")
-        gpu.measure([Case("rank", sharded)], out, uncounted, {})
+        others = [Case("rank", tiny(**SHARDED)), Case("trainer", tiny(framework="trl"))]
+        gpu.measure(others, out, uncounted, {})
+        gpu.predict(out)
     yield json.loads(out.read_text("utf-8"))
 
 
 def test_each_case_has_its_phases_predictions_and_versions(measured: dict[str, Any]) -> None:
     rows = {row["name"]: row for row in measured["cases"]}
-    assert list(rows) == ["supervised", "group", "too much", "rank"]
+    assert list(rows) == ["supervised", "group", "too much", "rank", "trainer"]
     assert measured["gpu"] == "h100-80gb"
     last = rows["supervised"]["measured"]["steps"][-1]
     names = ("policy forward", "policy backward", "optimizer step")
@@ -129,7 +130,10 @@ def test_each_case_has_its_phases_predictions_and_versions(measured: dict[str, A
     for source in ("estimate", "dry run"):
         for name in phases:
             assert set(gpu.LEVELS) < set(rows["group"]["predicted"][source][name])
+    assert len(rows["supervised"]["measured"]["steps"]) == 3
     assert tuple(rows["rank"]["measured"]["steps"][-1]) == names
+    assert tuple(rows["trainer"]["measured"]["steps"][-1]) == names
+    assert rows["trainer"]["measured"]["versions"]["trl"] == "1.16.0"
 
 
 def test_a_small_step_is_what_the_predictions_say(measured: dict[str, Any]) -> None:
@@ -190,14 +194,14 @@ def test_a_phase_entered_again_keeps_its_highest_peak_and_all_its_time() -> None
 
 def test_the_report_leaves_out_what_is_censored_and_signs_errors(measured: dict[str, Any]) -> None:
     found = gpu_report.errors(measured["cases"])
-    assert {error.case for error in found} == {"supervised", "group", "rank"}
+    assert {error.case for error in found} == {"supervised", "group", "rank", "trainer"}
     whole = [e for e in found if e.phase == gpu_report.WHOLE and e.source == "estimate"]
     assert {e.level for e in whole} == {"allocated", "reserved", "device"}
     peak = max(p["reserved_bytes"] for p in measured["cases"][0]["measured"]["steps"][-1].values())
     (device,) = (e for e in whole if (e.case, e.level) == ("supervised", "device"))
     assert device.measured_bytes == peak + 1000
     page = gpu_report.text([measured])
-    assert "4 cases, 3 of them measured" in page
+    assert "5 cases, 4 of them measured" in page
     assert "| too much | out of memory | capped |" in page
     retried = json.loads(json.dumps(measured["cases"][0]))
     retried["measured"]["steps"][-1]["policy backward"]["num_alloc_retries"] = 1

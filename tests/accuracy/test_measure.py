@@ -49,14 +49,14 @@ def said(tmp_path: Path) -> list[str]:
 def test_everything_is_measured_in_turn(stand_in: Path, tmp_path: Path) -> None:
     done = measure(stand_in, "h200-141gb", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
-    ways = ["planner benchmark", "accuracy.trials", "accuracy.gpu", "accuracy.programs"]
-    assert said(tmp_path) == ways
+    parts = ("kernel_runs", "gpu", "trials", "programs")
+    assert said(tmp_path) == ["planner benchmark", *(f"accuracy.{part}" for part in parts)]
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        "h200-141gb.json", *(f"{kind}-h200-141gb.json" for kind in ("trials", "gpu", "programs"))
+        "h200-141gb.json", *(f"{kind}-h200-141gb.json" for kind in ("kernels", "gpu", "trials", "programs"))
     }
     lines = (tmp_path / "said").read_text().splitlines()
     assert all("--gpu h200-141gb" in line for line in lines[1:])
-    assert all("--resume" in line for line in lines[1:3])
+    assert all("--resume" in line for line in lines[2:4])
 
 
 def test_it_goes_on_where_it_was_stopped(stand_in: Path, tmp_path: Path) -> None:
