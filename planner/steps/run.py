@@ -15,7 +15,7 @@ from planner.plan import Plan
 from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
-from planner.steps import models, optimizers
+from planner.steps import models, optimizers, shards
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import LogProbs, token_log_probs
@@ -125,16 +125,17 @@ def build(
 def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Module:
     """One model as its role needs it: adapted, sharded, with its optimizer, where it waits."""
     stage, stored = run.stage, DTYPES[model.stored]
-    built = _built(run, model, settings)
+    with shards.weightless() if _by_shards(run, wrap) else nullcontext():
+        built = _built(run, model, settings)
+        if model.trained and model.adapted:
+            built = _adapted(run, model, built)
+        score = models.value_head(stage, settings, stored) if model.scores_too else None
     if not model.trained:
         root = models.Root(built.eval().requires_grad_(False))
         frozen = _wrapped(run, model.role, root, wrap)
         if model.waits != "gpu":
             stage.move(frozen.parameters(), "host")
         return frozen
-    if model.adapted:
-        built = _adapted(run, model, built)
-    score = models.value_head(stage, settings, stored) if model.scores_too else None
     return _trained(run, model.role, built, wrap, score)
 
 
@@ -180,8 +181,14 @@ def _trained(
 def _wrapped(run: Run, role: str, root: nn.Module, wrap: Wrapper) -> nn.Module:
     run.stage.labelled(role, root)
     model = wrap(run.stage, root, run.plan)
+    if _by_shards(run, wrap):
+        shards.with_values(model, run.stage.device)
     run.stage.built(role, model)
     return model
+
+
+def _by_shards(run: Run, wrap: Wrapper) -> bool:
+    return run.stage.makes_shards and wrap is not unsharded
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import FSDPModule
 
 from planner.values.dtypes import TORCH_NAMES
 
@@ -30,6 +31,9 @@ class Stage:
     ``on_phase`` is called with the name and True at the beginning of a phase, and with the
     name and False at its end; a phase is entered once for every micro-batch.
     """
+
+    makes_shards = True
+    """Whether a sharded model's weights are made as shards, with random values."""
 
     def __init__(
         self,
@@ -178,7 +182,9 @@ class Stage:
         """A role's model has its weights, not sharded yet. Nothing to do in a real run."""
 
     def built(self, role: str, model: torch.nn.Module) -> None:
-        """A role's model stands. Nothing to do in a real run."""
+        """A role's model stands. What was on a card to shard it goes back to the driver."""
+        if isinstance(model, FSDPModule):
+            self.empty_cache()
 
     def optimized(self, role: str, optimizer: torch.optim.Optimizer) -> None:
         """A role's optimizer stands. Nothing to do in a real run."""

@@ -23,6 +23,9 @@ from planner.steps.stage import Place, Stage
 class DryStage(Stage):
     """Runs a step on ``device`` fakes under a tracker, with loops cut to what shows their peak."""
 
+    makes_shards = False
+    """No tensor has values here, sharded or whole."""
+
     def __init__(
         self,
         tracker: Tracker,

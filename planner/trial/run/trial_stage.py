@@ -56,6 +56,7 @@ class TrialStage(CopyingStage):
         super().__init__(device, on_phase=on_phase)
         self.decode_seconds: dict[int, float] = {}
         self._model_folder = model_folder
+        self.makes_shards = model_folder is None
 
     def passes(self, count: int, enough: int) -> range:
         """As many batches as are enough: the others are like the last of them."""
