@@ -1,13 +1,12 @@
 """Measures this project's predictions on a real GPU, in one command.
 
-``python -m accuracy.gpu --gpu h200-141gb --out accuracy/measured/gpu-h200-141gb.json`` runs three real
-steps of every case of :mod:`accuracy.gpu_cases` on the local card, a trial's own steps with random
-weights, each in a process of its own, and writes what the allocator and the driver counted in every
-phase; first the constants that nobody has measured for the card: CUDA context and cuBLAS workspaces.
-The file is written anew after every case; ``--resume`` goes on where a run was stopped. Running out
-of memory, an error and a crash are results. Needs the test requirements and a CUDA build of
-PyTorch; downloads nothing. What the dry run says of each case needs no card: ``--predict`` writes it
-into the same file, anywhere.
+``python -m accuracy.gpu --gpu h200-141gb --out accuracy/measured/gpu-h200-141gb.json`` runs three
+real steps of every case of :mod:`accuracy.gpu_cases` on the local card, a trial's own steps with
+random weights, each in a process of its own, and writes what the allocator and the driver counted
+in every phase; first the card's constants: CUDA context and cuBLAS workspaces. The file is written
+anew after every case; ``--resume`` goes on where a run was stopped. Running out of memory, an error
+and a crash are results. Needs the test requirements and a CUDA build of PyTorch; downloads nothing.
+What the dry run says of each case needs no card: ``--predict`` writes it into the file, anywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from typing import Any
 
 import torch
 
+from accuracy.cards import check_card
 from accuracy.gpu_cases import Case, cases
 from planner import catalog
 from planner.dryrun.ask.answer import answer
@@ -248,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("No CUDA device is here: run this on the card that --gpu names.", file=sys.stderr)
         return 2
+    check_card(given.gpu, "cuda:0")
     place = Place(limit_seconds=given.limit_seconds)
     chosen = [case for case in cases(given.gpu) if given.only in case.name]
     head: dict[str, Any] = {"gpu": given.gpu}

@@ -1,10 +1,10 @@
 """One case in a process of its own: real steps of a plan, read phase by phase.
 
-``python -m accuracy.gpu_case ANSWER`` reads ``{"plan", "cap_bytes", "device", "meter"}`` from a line
-of standard input, imports what the plan needs, waits for a second line, and writes its answer to a
-file: processes begun ahead wait so for the card. The steps are those of a trial: the product's own
-(``planner/methods/*/step.py``), or, of a plan of TRL's, TRL's trainer. An error is an answer too; a
-process that dies leaves none.
+``python -m accuracy.gpu_case ANSWER`` reads ``{"plan", "cap_bytes", "device", "meter"}`` from a
+line of standard input, imports what the plan needs, waits for a second line, and writes its answer
+to a file: processes begun ahead wait so for the card. The steps are those of a trial: the product's
+own (``planner/methods/*/step.py``), or, of a plan of TRL's, TRL's trainer. An error is an answer
+too; a process that dies leaves none.
 """
 
 from __future__ import annotations

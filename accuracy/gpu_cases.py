@@ -1,9 +1,9 @@
 """The plans that ``python -m accuracy.gpu`` runs on a card.
 
-All methods, 0.5 to 8 billion parameters, each switch at least twice; TRL's own trainers; plans sized
-by the estimate to end near the card's capacity, and near a cap that stands for a smaller card;
-sharded plans of which the card is one rank of many. A run that is stopped early has some of every
-kind. Imports no torch.
+All methods, 0.5 to 8 billion parameters, each switch at least twice; TRL's own trainers; plans
+sized by the estimate to end near the card's capacity, and near a cap that stands for a smaller
+card; sharded plans of which the card is one rank of many. A run that is stopped early has some of
+every kind. Imports no torch.
 """
 
 from __future__ import annotations
@@ -219,7 +219,8 @@ def _switches(gpu: str) -> Iterator[Case]:
     of_methods = zip_longest(*([(m, *one) for one in found] for m, found in SWITCHES.items()))
     for asked in chain.from_iterable(of_methods):
         if asked is not None:
-            yield from _roomy(gpu, *asked, {})
+            method, model, switches = asked
+            yield from _roomy(gpu, method, model, switches, {})
 
 
 def _trl(gpu: str) -> Iterator[Case]:

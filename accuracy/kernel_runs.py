@@ -25,7 +25,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from accuracy import launch_runs
-from planner import catalog
+from accuracy.cards import check_card
 from planner.benchmark.run.case import Case
 from planner.benchmark.run.clock import DeviceClock, WallClock, sample
 from planner.trial.run.device import environment
@@ -85,7 +85,8 @@ def _made(*shape: int, device: str, grad: bool = False) -> torch.Tensor:
 
 
 def _case(part: str, name: str, sizes: dict[str, int], flops: float, make: Any) -> Case:
-    return Case(part=part, name=name, sizes=sizes, dtype="bf16", flops=flops, make=make)  # type: ignore[arg-type]
+    kind: Any = part  # some are no part of a benchmark
+    return Case(part=kind, name=name, sizes=sizes, dtype="bf16", flops=flops, make=make)
 
 
 def _products(sizes: Sizes, device: str) -> Iterator[Case]:
@@ -127,7 +128,8 @@ def _attention(sizes: Sizes, device: str) -> Iterator[Case]:
 
 
 def _attended(kernel: str, name: str, shape: Shape, device: str) -> Callable[[], object]:
-    given = tuple(_made(*shape, device=device, grad=name == "backward") for _ in range(3))
+    made = partial(_made, *shape, device=device, grad=name == "backward")
+    given = queries, keys, values = made(), made(), made()
     gradient = _made(*shape, device=device)
     how: dict[str, Any] = {"is_causal": True}
     if kernel == "masked":
@@ -137,7 +139,7 @@ def _attended(kernel: str, name: str, shape: Shape, device: str) -> Callable[[],
 
     def forward() -> torch.Tensor:
         with sdpa_kernel(BACKENDS.get(kernel, MASKED)):
-            return scaled_dot_product_attention(*given, **how)
+            return scaled_dot_product_attention(queries, keys, values, **how)
 
     if name == "forward":
         return forward
@@ -159,12 +161,13 @@ def _prefixes(sizes: Sizes, device: str) -> Iterator[Case]:
 
 def _chunk(tokens: int, prefix: int, heads: int, dim: int, device: str) -> Callable[[], object]:
     asked = _made(1, heads, tokens, dim, device=device)
-    seen = [_made(1, heads, tokens + prefix, dim, device=device) for _ in range(2)]
+    made = partial(_made, 1, heads, tokens + prefix, dim, device=device)
+    keys, values = made(), made()
     mask: Any = causal_lower_right(tokens, tokens + prefix)
 
     def run() -> object:
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return scaled_dot_product_attention(asked, *seen, attn_mask=mask)
+            return scaled_dot_product_attention(asked, keys, values, attn_mask=mask)
 
     return run
 
@@ -210,9 +213,12 @@ def _met(name: str, told: dict[str, int], device: str) -> Callable[[], object]:
     return partial(torch.autograd.grad, out, (given, up, down), gradient, retain_graph=True)
 
 
-def sustained(clock: WallClock, device: str, shape: Shape, seconds: float) -> list[float]:
+def sustained(
+    clock: WallClock, device: str, shape: tuple[int, int, int], seconds: float
+) -> list[float]:
     """Seconds of one product, measured again and again for so long without a pause."""
-    run = _product("forward", *shape, device)
+    tokens, inner, outer = shape
+    run = _product("forward", tokens, inner, outer, device)
     case = _case("products", "sustained", {}, 2.0 * prod(shape), None)
     clock.seconds(case, run, 1)
     begin, found = clock.now(), []
@@ -241,16 +247,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gpu", required=True, help="the card's key in the catalog")
     parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
     given = parser.parse_args(arguments)
-    catalog.gpu(given.gpu)
     device = "cuda:0"
+    check_card(given.gpu, device)
     clock = DeviceClock(device)
     found = [*measured(cases(CARD, device), clock), *launch_runs.rows(device)]
-    lasting = {"shape": (8192, 3584, 18_944)}
-    held = sustained(clock, device, lasting["shape"], SUSTAINED_SECONDS)
+    shape = 8192, 3584, 18_944
+    held = sustained(clock, device, shape, SUSTAINED_SECONDS)
     told = {
         "gpu": given.gpu,
         "environment": environment(device).model_dump(mode="json"),
-        "sustained": {**lasting, "seconds": held},
+        "sustained": {"shape": shape, "seconds": held},
     }
     rows = ",\n".join(json.dumps(row) for row in found)
     given.out.write_text(f'{json.dumps(told)[:-1]}, "rows": [\n{rows}\n]}}\n', "utf-8")

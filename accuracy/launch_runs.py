@@ -1,8 +1,8 @@
 """What the host needs to launch a layer's kernels in training, on this machine's card.
 
-The models are so narrow that no kernel takes time, at two depths: the difference is layers, the rest
-is paid once a pass. Each pass is timed from a device that waits to one that has done all, and its
-kernels are counted by torch's profiler. Imports torch.
+The models are so narrow that no kernel takes time, at two depths: the difference is layers, the
+rest is paid once a pass. Each pass is timed from a device that waits to one that has done all, and
+its kernels are counted by torch's profiler. Imports torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
-
 
 WIDTH, VOCABULARY, ROWS, TOKENS = 64, 1024, 1, 64
 FAMILIES = ("qwen2", "llama", "qwen3", "gemma3_text", "qwen3_moe")
@@ -96,7 +95,7 @@ def _kernels(passes: dict[str, Callable[[], None]], device: str) -> dict[str, in
     """Kernels, copies and fills that each pass launches."""
     if device == "cpu":
         return {}
-    from torch.autograd import DeviceType
+    from torch._C._autograd import DeviceType
     from torch.profiler import ProfilerActivity, profile
 
     found = {}
@@ -125,7 +124,9 @@ def _made(
     settings = transformers.AutoConfig.for_model(family, **sizes, attn_implementation=how)
     wide = "autocast" in switches or "fsdp2" in switches
     if "liger" in switches:
-        from liger_kernel.transformers import apply_liger_kernel_to_qwen2
+        from liger_kernel.transformers import (  # type: ignore[import-not-found]
+            apply_liger_kernel_to_qwen2,
+        )
 
         apply_liger_kernel_to_qwen2(cross_entropy=False, fused_linear_cross_entropy=False)
     with torch.device(device):

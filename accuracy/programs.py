@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from accuracy.cards import check_card
 from planner import catalog
 from planner.launch.export import export
 from planner.plan import Plan
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=3)
     given = parser.parse_args(arguments)
+    check_card(given.gpu, "cuda:0" if given.device == "cuda" else given.device)
     rows = []
     with tempfile.TemporaryDirectory(prefix="headroom-") as place:
         write_models(Path(place), catalog.model(MODEL).config)

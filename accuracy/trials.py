@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from accuracy.cards import check_card
 from accuracy.trial_cases import TrialCase, cases
-from planner import catalog
 from planner.trial.ask.request import command_of, request_of
 from planner.trial.ask.result import TrialResult, read_result
 
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="run trials whose name has this in it")
     parser.add_argument("--limit-seconds", type=float, default=LIMIT_SECONDS)
     given = parser.parse_args(arguments)
-    catalog.gpu(given.gpu)
+    check_card(given.gpu, given.device)
     if given.out.exists() and not given.resume:
         print(f"{given.out} exists: add --resume to go on, or name another file.", file=sys.stderr)
         return 2

@@ -52,7 +52,8 @@ def test_everything_is_measured_in_turn(stand_in: Path, tmp_path: Path) -> None:
     parts = ("kernel_runs", "gpu", "trials", "programs")
     assert said(tmp_path) == ["planner benchmark", *(f"accuracy.{part}" for part in parts)]
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
-        "h200-141gb.json", *(f"{kind}-h200-141gb.json" for kind in ("kernels", "gpu", "trials", "programs"))
+        "h200-141gb.json",
+        *(f"{kind}-h200-141gb.json" for kind in ("kernels", "gpu", "trials", "programs")),
     }
     lines = (tmp_path / "said").read_text().splitlines()
     assert all("--gpu h200-141gb" in line for line in lines[1:])
