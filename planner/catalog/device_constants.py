@@ -5,6 +5,7 @@ card and the library's version: an estimate takes the middle one, and its bounds
 least and the most. Read 2026-11-20 and 2026-11-22. A card with a committed benchmark has
 what that measured in their place; there is none yet. Published contexts tell no card from
 another: A100s 414 to 502 MiB, H100s 502 to 522, Ada's cards 426 to 563, and few say their driver.
+What training loads beside its context was measured on two cards (:data:`TRAINING_CODE`).
 """
 
 from __future__ import annotations
@@ -129,6 +130,15 @@ CUDA_CONTEXT = Interval(
     ),
 )
 """Driver state and code of one process on one GPU."""
+
+TRAINING_CODE = {"whole": 240 * MIB, "sharded": 310 * MIB}
+"""What a process that trains takes outside PyTorch's allocator beyond its bare context.
+
+Modules of the kernels it runs, cuBLAS and cuDNN: measured on an H100 and an H200 alike (driver
+580.159.04, torch 2.11.0 with CUDA 13.0), 240 MiB in 28 of 30 runs of every method that do not
+shard, 248 in two; 294 to 310 in seven under FSDP2 (accuracy/measured/gpu-*.json)."""
+HOPPER = 9
+"""First number of those cards' compute capability."""
 
 NCCL_FIRST = Interval(
     "published observations of one communicator",
@@ -299,6 +309,23 @@ def context(gpu: Gpu) -> Bounded:
     own = gpu.constants
     found = [size for size in (own.context_bytes, own.loaded_bytes) if size] if own else []
     return _measured(*found) if found else CUDA_CONTEXT.bounded
+
+
+def training_code(gpu: Gpu, *, sharded: bool) -> Bounded:
+    """What a training process loads beyond its bare context.
+
+    Of cards older than those that were measured nothing is taken: published contexts were read in
+    the middle of training on an A100 and an L4 and are no larger than bare ones. They were of
+    CUDA 12, so what CUDA 13 takes on a newer card is the most that it may be. A card that nobody
+    described is taken for a new one.
+    """
+    measured = TRAINING_CODE["sharded" if sharded else "whole"]
+    own = gpu.constants
+    if own is not None and (own.context_bytes or own.loaded_bytes):
+        return Bounded(0, 0, 0)  # every kernel was loaded when that was read
+    major = (gpu.compute_capability or "").partition(".")[0]
+    older = bool(major) and (not major.isdigit() or int(major) < HOPPER)
+    return Bounded(0, 0 if older else measured, measured)
 
 
 def first_communicator(gpu: Gpu) -> Bounded:

@@ -43,6 +43,16 @@ CUDA_CONTEXT = Formula(
     why="The driver keeps code and state for each process, outside PyTorch's view.",
 )
 
+TRAINING_CODE = Formula(
+    "code of training's kernels",
+    "loaded_bytes",
+    category="device",
+    source="catalog/device_constants.py: measured on an H100 and an H200 (torch 2.11.0, CUDA 13.0)",
+    why="Kernels' modules, cuBLAS and cuDNN are loaded when they are first used, outside "
+    "PyTorch's view.",
+    ignores="what compiled kernels and an attention package of its own bring",
+)
+
 NCCL = Formula(
     "NCCL communicators",
     "communicator_bytes",
@@ -57,6 +67,12 @@ def context(role: str, gpu: Gpu) -> Term:
     """The CUDA context of one process of a role."""
     size = device_constants.context(gpu)
     return CUDA_CONTEXT(role, context_bytes=size.centre, between=(size.low, size.high))
+
+
+def training_code(role: str, gpu: Gpu, *, sharded: bool) -> Term:
+    """What the kernels of a process that trains load."""
+    size = device_constants.training_code(gpu, sharded=sharded)
+    return TRAINING_CODE(role, loaded_bytes=size.centre, between=(size.low, size.high))
 
 
 def cublas_workspace_bytes(compute_capability: str) -> int:

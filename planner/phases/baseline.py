@@ -348,6 +348,7 @@ def _process(scene: Scene) -> Iterator[Term]:
         workspace_bytes=allocator.cublas_workspace_bytes(capability),
     )
     yield allocator.context("process", scene.facts.gpu)
+    yield allocator.training_code("process", scene.facts.gpu, sharded=scene.fsdp)
     if not sharding_of(scene.plan).alone:
         size = device_constants.first_communicator(scene.facts.gpu)
         yield allocator.NCCL(
