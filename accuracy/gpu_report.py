@@ -1,13 +1,14 @@
 """What a file of :mod:`accuracy.gpu` says: signed errors by level, method and phase. No torch.
 
 Committed files are ``accuracy/measured/gpu-*.json``. The estimate is that of the moment, so that a
-change of a formula shows; the dry run is the one recorded beside the measurement.
+change of a formula shows; the dry run is the one recorded beside the measurement. Seconds are the
+estimate's alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from planner.plan import Plan
 
 FOLDER = Path(__file__).parent / "measured"
 LEVELS = ("allocated", "reserved", "device")
+CACHED = ("reserved", "device")
+"""Levels that show what was whole on the card before it was sharded, in files that say so."""
 SOURCES = ("estimate", "dry run")
 TARGETS: Mapping[str, tuple[tuple[str, float], ...]] = {
     "allocated": (("median", 0.005),),
@@ -64,8 +67,11 @@ def censored(row: Mapping[str, Any]) -> str:
     return "" if last else "no phase was read"
 
 
-def errors(rows: Iterable[Mapping[str, Any]]) -> list[Error]:
+def errors(rows: Iterable[Mapping[str, Any]], *, made_whole: bool = False) -> list[Error]:
     """Every comparison of cases that are not censored.
+
+    Where sharded models were ``made_whole`` on the card and then cut, what was whole stayed in the
+    allocator's cache, so of those cases only allocated bytes say something of their plan.
 
     The estimate's reserved and device bytes leave out what other phases left in the allocator's
     cache, so they are compared for the whole step only; the dry run's are compared phase by phase.
@@ -73,8 +79,23 @@ def errors(rows: Iterable[Mapping[str, Any]]) -> list[Error]:
     found: list[Error] = []
     for row in rows:
         if not censored(row):
-            found.extend(_errors(row))
+            cut = made_whole and row["plan"]["sharding"] != "none"
+            found.extend(one for one in _errors(row) if not (cut and one.level in CACHED))
     return found
+
+
+def seconds(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float, float]]:
+    """Phase, predicted and measured seconds of every phase of a last step that both have.
+
+    A rollout's are left out: a run decodes every token, and has no engine.
+    """
+    for row in rows:
+        if censored(row):
+            continue
+        said = {phase.name: phase.seconds for phase in executed(estimate(Plan(**row["plan"])))}
+        for name, phase in row["measured"]["steps"][-1].items():
+            if said.get(name):
+                yield name, float(said[name] or 0), float(phase["seconds"])
 
 
 def _errors(row: Mapping[str, Any]) -> Iterable[Error]:
@@ -132,7 +153,8 @@ loop runs in the tests on a CPU. The targets are, over whole steps: allocated by
 
 def _of_file(data: Mapping[str, Any]) -> str:
     rows = data["cases"]
-    kept = errors(rows)
+    whole = data.get("sharded") == "made whole"
+    kept = errors(rows, made_whole=whole)
     left = [row for row in rows if censored(row)]
     versions = next((row["measured"].get("versions") for row in rows), None) or {}
     said = ", ".join(f"{name} {value}" for name, value in versions.items())
@@ -143,10 +165,40 @@ def _of_file(data: Mapping[str, Any]) -> str:
         _targets(kept),
         "By method, whole steps:\n\n" + _table(kept, lambda e: e.method, whole=True),
         "By phase:\n\n" + _table(kept, lambda e: e.phase, whole=False),
+        _seconds(rows),
     ]
+    if whole:
+        parts.insert(2, MADE_WHOLE)
     if left:
         parts.append("Not compared:\n\n" + _left(left))
     return "\n\n".join(parts)
+
+
+MADE_WHOLE = """Sharded plans ran as one rank of many, on models that were made whole and then cut
+(since then a shard is made as a shard): what had been whole stayed in the allocator's cache, so of
+these plans only allocated bytes are compared."""
+
+
+def _seconds(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The estimate's seconds beside the card's, by phase, short ones apart."""
+    lines = [
+        "| seconds of | cases | median | p5 | p95 | max |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    found = list(seconds(rows))
+    kinds = [(name, [one for one in found if one[0] == name]) for name, *_ in found]
+    long = [one for one in found if one[2] >= LONG_SECONDS]
+    short = [one for one in found if one[2] < LONG_SECONDS]
+    for name, chosen in (*dict(kinds).items(), ("long phases", long), ("short phases", short)):
+        if chosen:
+            lines.append(f"| {name} | {_spread([told / real - 1 for _, told, real in chosen])} |")
+    return SECONDS + "\n\n" + "\n".join(lines)
+
+
+LONG_SECONDS = 0.5
+SECONDS = f"""The estimate's seconds beside the last step's, between device events. Most phases of
+at least {LONG_SECONDS} s keep the card busy; in most shorter ones the host launches kernels more
+slowly than the card computes them."""
 
 
 def _targets(found: Sequence[Error]) -> str:

@@ -15,6 +15,7 @@ from accuracy import (
     framework_summary,
     gpu_report,
     grid_summary,
+    kernel_report,
     times,
     trial_report,
     trl_summary,
@@ -85,6 +86,7 @@ def text() -> str:
         "## What no field says\n\n" + _no_field(found),
         "## Measured on a GPU\n\n" + gpu_report.text(),
         "## Trials on a GPU\n\n" + trial_report.text(),
+        "## Kernels on a GPU\n\n" + kernel_report.text(),
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
         "## Closed form beside frameworks' own step\n\n" + framework_summary.text(),
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
@@ -112,10 +114,10 @@ beside this project's closed-form estimate for the same settings. The estimate f
 newer, as each row says. **Nothing in the planner was fitted to these rows.** Errors are signed:
 negative means that the estimate is too low, which is the dangerous side.
 
-**What is not measured.** This project has measured none of these figures itself: no run of its
-own on a GPU stands here yet. One command takes them where a card is,
-`python -m accuracy.gpu --gpu KEY --out FILE`; until then the estimate states no error interval,
-and its verdict keeps 10 % of the card free.
+**What this project measured itself** on GPUs stands under *Measured on a GPU*, *Trials on a GPU*
+and *Kernels on a GPU*: an H100 and an H200, one process each, with torch 2.11.0 where a plan says
+2.13.0, random weights, no engine and no traffic between cards. `scripts/measure KEY FOLDER` takes
+the same of another card.
 
 **What is measured on a CPU, on every run of the tests.** Whole training steps of tiny models, live
 storages counted: every family, bf16 and fp32, full and LoRA, padded or not, checkpointed or not,
@@ -145,8 +147,8 @@ model. The interval is the stated error: published over predicted has to lie ins
 MISSING = """
 ## What is missing
 
-- Measurements of our own: peaks per phase on a GPU, with the versions the planner names. A later
-  trial records them and this page will show them first.
+- Measurements of our own of several GPUs together, of an engine beside the trainer, of verl's own
+  step, of cards other than Hopper's, and with torch 2.13.0.
 - What the allocator holds, by a plan's own order of events: the estimate has bounds of the plan's
   kind (decision 0022), the dry run the replay itself.
 - prime-rl's own modules of mixtures, distillation, Megatron and Liger's fused linear cross entropy,
