@@ -89,7 +89,8 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
 
     Each tensor is rounded up to blocks of 512 bytes. Tensors up to 1 MiB share 2 MiB
     segments, up to 10 MiB 20 MiB segments, and each larger one gets a segment of its own,
-    rounded to 2 MiB; expandable segments grow in pages instead and leave no such ends.
+    rounded to 2 MiB. An end of at most 1 MiB is not cut off: it belongs to the tensor before it.
+    Expandable segments grow in pages instead and leave no such ends.
     """
     size, tensors = term.bytes, term.tensors
     held = _held_number if type(size) is type(tensors) is int else _held
@@ -97,13 +98,16 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
 
 
 def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:
+    each: list[tuple[Num, Num]] = [(count, _whole(size * share + 0.5)) for count, share in layout]
     if not layout:
         count = maximum(tensors, 1)
-        one = _whole(ceil_div(size, count))
-        return count * _blocks(one), 0 if expandable else _slack(count, one)
-    each = [(count, _whole(size * share + 0.5)) for count, share in layout]
+        each = [(count, _whole(ceil_div(size, count)))]
     allocated: Num = sum(count * _blocks(one) for count, one in each)
-    return allocated, 0 if expandable else sum(_slack(count, one) for count, one in each)
+    if expandable:
+        return allocated, 0
+    ends = [(count, *_ends(one)) for count, one in each]
+    inside: Num = sum(count * stays for count, stays, _ in ends)
+    return allocated + inside, sum(count * left for count, _, left in ends)
 
 
 # Weights and optimizer state recur in every phase, as terms of the same sizes.
@@ -121,31 +125,36 @@ def _blocks(each: Num) -> Num:
     return (each + BLOCK - 1) & -BLOCK
 
 
-def _slack(count: Num, each: Num) -> Num:
+def _ends(each: Num) -> tuple[Num, Num]:
+    """What a segment has beyond each such tensor: part of its block, or a block of its own."""
     # Up to the next multiple of a power of two; no division, which is what sweeps wait for.
     alone = -each & (LARGE_ROUNDING - 1)
-    if not isinstance(each, np.ndarray) and not isinstance(count, np.ndarray):
-        if each >= LARGE_FROM:
-            return count * alone
-        return count * ((LARGE_SEGMENT % each) * each // LARGE_SEGMENT) if each > SMALL else 0
-    each = np.asarray(each)
+    if not isinstance(each, np.ndarray):
+        end = left = alone
+        if each < LARGE_FROM:
+            left = LARGE_SEGMENT % each if each > SMALL else 0
+            end = left * each // LARGE_SEGMENT
+        return (end, 0) if left <= SMALL else (0, end)
     large = each >= LARGE_FROM
-    if large.all():
-        return count * alone
-    own = np.where(large, alone, 0)
+    own = alone if large.all() else np.where(large, alone, 0)
+    stays = own <= SMALL
     between = ~large & (each > SMALL)
     if between.any():
         few = each[between]
-        own[between] = (LARGE_SEGMENT % few) * few // LARGE_SEGMENT
-    return count * own
+        few_left = LARGE_SEGMENT % few
+        own[between] = few_left * few // LARGE_SEGMENT
+        stays[between] = few_left <= SMALL
+    inside = np.where(stays, own, 0)
+    return inside, own - inside
 
 
 ROUNDING = Formula(
-    "rounding to 512-byte blocks",
+    "rounding to blocks",
     "allocated - requested",
     category="allocator",
-    source="c10/cuda/CUDACachingAllocator.cpp kMinBlockSize, torch 2.13.0",
-    why="Every tensor takes whole blocks of 512 bytes.",
+    source="c10/cuda/CUDACachingAllocator.cpp kMinBlockSize and should_split, torch 2.13.0",
+    why="Every tensor takes whole blocks of 512 bytes, and the end of its segment where that is "
+    "at most 1 MiB.",
 )
 
 SEGMENT_SLACK = Formula(
