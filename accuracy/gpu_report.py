@@ -18,6 +18,7 @@ import numpy as np
 from accuracy.gpu_cases import executed
 from planner.estimate import estimate
 from planner.plan import Plan
+from planner.trial.evidence.stated_error import MADE_WHOLE
 
 FOLDER = Path(__file__).parent / "measured"
 LEVELS = ("allocated", "reserved", "device")
@@ -153,7 +154,7 @@ loop runs in the tests on a CPU. The targets are, over whole steps: allocated by
 
 def _of_file(data: Mapping[str, Any]) -> str:
     rows = data["cases"]
-    whole = data.get("sharded") == "made whole"
+    whole = data.get("sharded") == MADE_WHOLE
     kept = errors(rows, made_whole=whole)
     left = [row for row in rows if censored(row)]
     versions = next((row["measured"].get("versions") for row in rows), None) or {}
@@ -168,13 +169,13 @@ def _of_file(data: Mapping[str, Any]) -> str:
         _seconds(rows),
     ]
     if whole:
-        parts.insert(2, MADE_WHOLE)
+        parts.insert(2, CUT)
     if left:
         parts.append("Not compared:\n\n" + _left(left))
     return "\n\n".join(parts)
 
 
-MADE_WHOLE = """Sharded plans ran as one rank of many, on models that were made whole and then cut
+CUT = """Sharded plans ran as one rank of many, on models that were made whole and then cut
 (since then a shard is made as a shard): what had been whole stayed in the allocator's cache, so of
 these plans only allocated bytes are compared."""
 

@@ -26,6 +26,8 @@ from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
 from trial.history.results import CARD
 from trial.scaled import BACKWARD, ESTIMATE, KIND, OF_OTHERS, PLAN, SCALED, said, scaled
 
+LARGEST = max(ESTIMATE.phases, key=lambda phase: phase.device_bytes).name
+
 
 def test_an_error_that_nobody_measured_is_unknown() -> None:
     assert list(COMMITTED.glob("*.json")), "the committed set has moved"
@@ -39,8 +41,10 @@ def test_the_error_of_stored_trials_is_signed_and_counts_them() -> None:
     assert found.low == pytest.approx(1 / 1.5 - 1, rel=1e-6)  # measured more than predicted
     assert found.high == pytest.approx(1 / 1.01 - 1, rel=1e-6)
     assert "3 stored trials" in found.source and CARD.gpu in found.source
-    dry = stated_error("sft", "policy backward", rung="dry run", own=said(SCALED), committed=())
+    dry = stated_error("sft", LARGEST, rung="dry run", own=said(SCALED), committed=())
     assert (dry.low, dry.high) == (0.0, 0.0)
+    less = stated_error("sft", "load", rung="dry run", own=said(SCALED), committed=())
+    assert less.low is None, "a dry run's smaller phases say nothing of what others left cached"
 
 
 def test_every_phase_states_its_own_error_and_the_footprint_its_worst_ones() -> None:
@@ -72,6 +76,7 @@ def test_the_trainers_error_is_none_of_the_engines_own_gpus() -> None:
         method="grpo",
         phase=engine.name,
         gpu=CARD.gpu,
+        sharded=True,
         predicted_bytes=100,
         measured_bytes=110,
     )
@@ -89,6 +94,7 @@ def test_a_plan_fits_only_where_the_measured_error_leaves_room() -> None:
             method="sft",
             phase=other.name,
             gpu=CARD.gpu,
+            sharded=False,
             predicted_bytes=other.device_bytes,
             measured_bytes=round(budget * over),
         )
@@ -135,6 +141,28 @@ def row(name: str, share: float, **changes: Any) -> dict[str, Any]:
         "predicted": {"dry run": {"policy backward": {"device_bytes": round(said * share * 1.1)}}},
         "measured": {"steps": [{"policy backward": {**real, **changes}}]},
     }
+
+
+def test_an_error_is_of_plans_that_are_sharded_alike() -> None:
+    own = said(SCALED)
+    assert stated_error("sft", "policy backward", own=own, committed=()).low is not None
+    found = stated_error("sft", "policy backward", sharded=True, own=own, committed=())
+    assert found.low is None and "sft, sharded, on a GPU" in found.source
+    spread = estimate(PLAN.changed(gpus=8, sharding="fsdp2"))
+    assert stated(spread, own=own, committed=[]) is spread
+
+
+def test_what_was_whole_before_it_was_sharded_is_no_error(tmp_path: Path) -> None:
+    """In the files of models that were made whole on the card, whose cache keeps them."""
+    plan = PLAN.changed(gpus=8, sharding="fsdp2", prompts_per_step=64)
+    cut = {**row("cut", 3.0), "plan": plan.model_dump()}
+    for told, least in (({}, 2), ({"sharded": "made whole"}, 1)):
+        file = {"gpu": "h100-80gb", **told, "cases": [row("whole", 1.1), cut]}
+        folder = tmp_path / str(least)
+        folder.mkdir()
+        (folder / "gpu-h100-80gb.json").write_text(json.dumps(file))
+        rows = [one for one in committed_set(folder) if one.rung == "estimate"]
+        assert [one.sharded for one in rows] == [False, True][:least]
 
 
 def test_the_committed_set_is_read(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from planner.plan.factors import RUNGS
 from planner.trial.ask.folders import data_folder, named, write_whole
 from planner.trial.ask.result import TrialResult
 from planner.trial.evidence.calibration import estimated, said_by
-from planner.trial.evidence.stated_error import Compared, of_trial
+from planner.trial.evidence.stated_error import Compared, compared, is_sharded, of_trial
 
 READ = 200
 """The newest so many of a method are read."""
@@ -50,6 +50,7 @@ def put(result: TrialResult) -> None:
                 proofs_folder() / f"{result.id}.{rows[0].method}.json",
                 {
                     "gpu": rows[0].gpu,
+                    "sharded": rows[0].sharded,
                     "plan": result.estimated.plan if result.estimated else None,
                     "measured": {row.phase: row.measured_bytes for row in rows},
                     "said": {rung: _device_bytes(said_by(rung, result)) for rung in RUNGS},
@@ -89,17 +90,11 @@ def _read(path: Path, method: str) -> Iterator[Compared]:
         with suppress(OSError):
             _write(path, data)
     for rung in RUNGS:
-        for phase, measured in data["measured"].items():
-            expected = data["said"][rung].get(phase)
-            if expected:
-                yield Compared(
-                    rung=rung,
-                    method=method,
-                    phase=phase,
-                    gpu=data["gpu"],
-                    predicted_bytes=expected,
-                    measured_bytes=measured,
-                )
+        said, measured = data["said"][rung], data["measured"]
+        if "sharded" not in data:  # kept before errors were told apart by it
+            plan, _ = try_plan(data["plan"] or {})
+            data["sharded"] = plan is not None and is_sharded(plan)
+        yield from compared(rung, method, data["sharded"], data["gpu"], said, measured)
 
 
 def _device_bytes(phases: Mapping[str, Any]) -> dict[str, int]:

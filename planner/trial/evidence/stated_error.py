@@ -20,12 +20,16 @@ from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
+from planner.values.sharding import sharding_of
 
 COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
 """Measurements that come with this repository.
 
 ``gpu-*.json`` is of ``python -m accuracy.gpu``, ``trials-*.json`` of ``python -m accuracy.trials``.
 """
+
+MADE_WHOLE = "made whole"
+"""What a file says of its sharded models that were made whole on the card and then cut."""
 
 UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10% free."
 
@@ -38,6 +42,8 @@ class Compared:
     method: str
     phase: str
     gpu: str
+    sharded: bool
+    """Whether weights, gradients or optimizer states were spread over GPUs: another's error."""
     predicted_bytes: int
     measured_bytes: int
 
@@ -66,8 +72,14 @@ def stated(
     def known(phase: Phase) -> StatedError | None:
         if phase.rank != "trainer" or phase.source == "trial":
             return None
-        method, rung = footprint.plan.method, phase.source
-        found = stated_error(method, phase.name, rung=rung, own=kept, committed=given)
+        found = stated_error(
+            footprint.plan.method,
+            phase.name,
+            rung=phase.source,
+            sharded=is_sharded(footprint.plan),
+            own=kept,
+            committed=given,
+        )
         return None if found.low is None else found
 
     phases = tuple(replace(phase, error=known(phase)) for phase in footprint.phases)
@@ -86,6 +98,7 @@ def stated_error(
     phase: str,
     *,
     rung: Rung = "estimate",
+    sharded: bool = False,
     own: Iterable[Compared] = (),
     committed: Iterable[Compared] | None = None,
 ) -> StatedError:
@@ -95,6 +108,7 @@ def stated_error(
         method: the plan's method.
         phase: the phase's name, such as that of the worst phase.
         rung: whose prediction is meant.
+        sharded: whether the plan is, as :func:`is_sharded` says; errors are of plans like it.
         own: comparisons of stored trials, by :func:`of_trial`.
         committed: what :func:`committed_set` gives, which is the default.
 
@@ -107,12 +121,14 @@ def stated_error(
         ("stored trial", own),
         ("committed measurement", committed_set() if committed is None else committed),
     ):
-        meant = [one for one in some if (one.rung, one.method, one.phase) == (rung, method, phase)]
+        kind = rung, method, phase, sharded
+        meant = [one for one in some if (one.rung, one.method, one.phase, one.sharded) == kind]
         found += meant
         if meant:
             counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
     if not found:
-        source = UNKNOWN.format(what=f"{phase} of {method} on a GPU")
+        what = f"{phase} of {method}, {'sharded' if sharded else 'not sharded'}, on a GPU"
+        source = UNKNOWN.format(what=what)
         return StatedError(low=None, high=None, source=source)
     errors = [one.error for one in found]
     cards = ", ".join(sorted({one.gpu or "a card of no catalog" for one in found}))
@@ -124,6 +140,11 @@ def stated_error(
     )
 
 
+def is_sharded(plan: Plan) -> bool:
+    """Whether a plan spreads weights, gradients or optimizer states over GPUs."""
+    return not sharding_of(plan).replicated
+
+
 def of_trial(result: TrialResult) -> Iterator[Compared]:
     """What a trial says about device bytes.
 
@@ -131,20 +152,40 @@ def of_trial(result: TrialResult) -> Iterator[Compared]:
     """
     if not counts(result) or result.device.kind != "cuda" or result.measured is None:
         return
-    method = result.planned().method
+    plan = result.planned()
+    own = [phase for phase in result.measured.phases if phase.rank == "trainer"]
+    measured = {phase.name: phase.device_bytes or 0 for phase in own}
     for rung in RUNGS:
-        said = said_by(rung, result)
-        for phase in result.measured.phases:
-            expected = said.get(phase.name) if phase.rank == "trainer" else None
-            if expected and expected.device_bytes and phase.device_bytes:
-                yield Compared(
-                    rung=rung,
-                    method=method,
-                    phase=phase.name,
-                    gpu=result.device.gpu,
-                    predicted_bytes=expected.device_bytes,
-                    measured_bytes=phase.device_bytes,
-                )
+        said = {name: phase.device_bytes or 0 for name, phase in said_by(rung, result).items()}
+        yield from compared(rung, plan.method, is_sharded(plan), result.device.gpu, said, measured)
+
+
+def compared(
+    rung: Rung,
+    method: str,
+    sharded: bool,
+    gpu: str,
+    said: Mapping[str, int],
+    measured: Mapping[str, int],
+) -> Iterator[Compared]:
+    """Device bytes of the phases that both have, predicted beside measured.
+
+    Of a dry run its largest phase alone: in the others the allocator keeps what that one took,
+    which a dry run's phase does not say and an estimate's does.
+    """
+    common = [name for name, size in measured.items() if size > 0 and said.get(name)]
+    if rung == "dry run" and common:
+        common = [max(common, key=said.__getitem__)]
+    for phase in common:
+        yield Compared(
+            rung=rung,
+            method=method,
+            phase=phase,
+            gpu=gpu,
+            sharded=sharded,
+            predicted_bytes=said[phase],
+            measured_bytes=measured[phase],
+        )
 
 
 @cache
@@ -164,39 +205,42 @@ def committed_set(folder: Path = COMMITTED) -> tuple[Compared, ...]:
 
 
 def _of_file(
-    path: Path, read: Callable[[Mapping[str, Any], str], Iterator[Compared]]
+    path: Path, read: Callable[[Mapping[str, Any], str, bool], Iterator[Compared]]
 ) -> Iterator[Compared]:
     try:
         data = json.loads(path.read_text("utf-8"))
         for row in data["cases"]:
-            yield from read(row, str(data["gpu"]))
+            yield from read(row, str(data["gpu"]), data.get("sharded") == MADE_WHOLE)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name}: it is no file of measurements: {error!r}.") from None
 
 
-def _of_trials(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
-    return of_trial(read_result(json.dumps(row["result"])))
+def _of_trials(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
+    result = read_result(json.dumps(row["result"]))
+    if not _cut(result.planned(), made_whole):
+        yield from of_trial(result)
 
 
-def _of_steps(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
+def _cut(plan: Plan, made_whole: bool) -> bool:
+    """Whether what was whole on the card before it was sharded is in a run's cache."""
+    return made_whole and is_sharded(plan)
+
+
+def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
     measured = row["measured"]
     last = (measured.get("steps") or [{}])[-1]
     if "failed" in measured or any(each.get("num_alloc_retries", 0) for each in last.values()):
         return
     others = int(row.get("others_bytes") or 0)
     plan = Plan(**row["plan"])
+    if _cut(plan, made_whole):
+        return
     today = {phase.name: phase.device_bytes for phase in estimate(plan).phases}
     dry = {name: sums["device_bytes"] for name, sums in row["predicted"]["dry run"].items()}
     sides: tuple[tuple[Rung, Mapping[str, Any]], ...] = (("estimate", today), ("dry run", dry))
+    measured = {
+        str(phase): int(real["reserved_bytes"]) + int(real["outside_bytes"]) - others
+        for phase, real in last.items()
+    }
     for rung, said in sides:
-        for phase, real in last.items():
-            size = int(real["reserved_bytes"]) + int(real["outside_bytes"]) - others
-            if said.get(phase) and size > 0:
-                yield Compared(
-                    rung=rung,
-                    method=plan.method,
-                    phase=str(phase),
-                    gpu=gpu,
-                    predicted_bytes=int(said[phase]),
-                    measured_bytes=size,
-                )
+        yield from compared(rung, plan.method, is_sharded(plan), gpu, said, measured)
