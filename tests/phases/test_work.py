@@ -213,7 +213,7 @@ def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> No
 def test_a_short_row_waits_for_its_launches(cached: bool) -> None:
     """Every token launches 24 layers; their products hide behind that, cached or not.
 
-    The head's come after them. Eager attention launches six kernels more than a usual layer's forty.
+    The head's come after them. Eager attention launches six kernels more than a layer's forty.
     """
     without = seconds(grade(grade_kl="none", reference="none"))["policy forward"]
     found = seconds(grade(grade_reference_cache=cached))["policy forward"]
