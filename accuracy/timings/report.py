@@ -194,12 +194,15 @@ def _worst(errors: Sequence[float]) -> str:
 
 
 CHANGED = """The model had been changed since the first scoring, and the half was scored again, as
-a whole: on 2026-11-25 (judged: dense updates 22.8 % at the median of 20, mixtures 15.6 % of 5), and
-on {scored}. Nothing was fitted to its rows. That a run on Blackwell was too fast in the first
-scoring was known, and was answered with published benchmarks of kernels (FlashAttention-2 there).
-Between the last two, rows are planned as the attention that their settings name: FlashAttention-3
-as itself, where it was FlashAttention-2, and FlashAttention-4 not at all, which no plan has. What
-one row became was seen after the last scoring; nothing was changed since, which a test sees by
+a whole: on 2026-11-25 (judged: dense updates 22.8 % at the median of 20, mixtures 15.6 % of 5), on
+2026-11-26 (10.4 % of 16, 27.5 % of 5), and once more on {scored}. Nothing was fitted to its rows.
+That a run on Blackwell was too fast in the first scoring was known, and was answered with published
+benchmarks of kernels (FlashAttention-2 there). Between the next two, rows are planned as the
+attention that their settings name: FlashAttention-3 as itself, where it was FlashAttention-2, and
+FlashAttention-4 not at all, which no plan has; what one row became was seen after that scoring.
+Before the last, the host's launches in training, FSDP2's hooks, an update's tensors and attention
+under a mask became what was measured of them on an H100 and an H200, without a published second; of
+the half, only the medians below were seen. Nothing was changed since, which a test sees by
 comparing what was recorded with what today's model predicts."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with

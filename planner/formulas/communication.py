@@ -113,24 +113,25 @@ EXPOSED = Rate(
 PIPELINE = Rate(
     "collectives that layers do not hide",
     "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds,"
-    " collective_seconds * (1 - 1 / slowdown)) + last_seconds)",
+    " collective_seconds * (1 - 1 / slowdown) - idle_seconds, 0) + last_seconds)",
     unit="seconds",
     source="torch 2.13 FSDP2 _fsdp_param_group.py, DeepSpeed partitioned_param_coordinator.py "
     "(read): one layer is fetched ahead",
     why="What comes before the first layer computes, and the last reduction, have nothing to hide "
     "behind; in between a layer's traffic hides behind one layer's computation at most, which it "
-    "slows down meanwhile: collectives hold multiprocessors that products are laid out for.",
+    "slows down meanwhile: collectives hold multiprocessors that products are laid out for. A card "
+    "that waits for launches has that time to spare.",
     ignores="that products slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
     "reduction that the backward does not hide",
-    "updates * maximum(reduce_seconds - backward_seconds, reduce_seconds * (1 - 1 / slowdown),"
-    " bucket_seconds)",
+    "updates * maximum(reduce_seconds - backward_seconds,"
+    " reduce_seconds * (1 - 1 / slowdown) - idle_seconds, bucket_seconds)",
     unit="seconds",
     source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
     "before an update alone",
     why="Buckets are reduced while earlier layers go backward, which that slows down; the last has "
-    "nothing to hide behind.",
+    "nothing to hide behind. A card that waits for launches has that time to spare.",
     ignores="that products slow collectives down as well",
 )
 BARE = Rate(

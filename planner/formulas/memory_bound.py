@@ -179,15 +179,22 @@ USUAL_KERNELS = 40
 of ten, two sums, the activation's two, and two copies."""
 
 
-def layer_kernels(arch: Architecture, mode: Mode, attention: str, adapted: int) -> int:
-    """Kernels that one layer's forward launches; ``adapted`` projections have adapters."""
+def layer_kernels(
+    arch: Architecture, mode: Mode, attention: str, adapted: int, *, autocast: bool = False
+) -> int:
+    """Kernels that one layer's forward launches; ``adapted`` projections have adapters.
+
+    ``autocast`` casts each projection's input and weight beside Liger's kernels, too; a compiler's
+    have the casts in them.
+    """
     one = mode in FUSED or arch.norm == "layernorm"
     norms = (arch.norms_per_layer + 2 * arch.qk_norm) * (1 if one else 8)
     rotary = (2 if mode in FUSED else 10) * arch.rotary
     projections = (1 if arch.fused_qkv else 3) + 1 + (2 if arch.fused_gate_up else 2 + arch.gated)
     activation = 1 if mode in FUSED or not arch.gated else 2
     scores = 6 if attention == "eager" else 0
-    casts = 2 * projections if mode == "autocast" else 0
+    cast = mode == "autocast" or (autocast and mode != "compiled")
+    casts = 2 * projections if cast else 0
     router = ROUTER_KERNELS if arch.experts else 0
     kernels = norms + rotary + projections + activation + scores + casts + router
     return kernels + 5 + 6 * adapted

@@ -13,7 +13,7 @@ UPDATE_BYTES = Rate(
     source=TORCH + "; bitsandbytes optimizers (read)",
     why="A fused update reads and writes weight and both moments once; one that runs operation by "
     "operation reads or writes a list of tensors twenty times; 8-bit moments are a byte each.",
-    ignores="launches: a list of tensors takes few, one tensor at a time a few hundred",
+    ignores="launches, which are a term of their own",
 )
 CLIPPED_BYTES = Rate(
     "bytes of clipping gradients",

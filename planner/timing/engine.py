@@ -8,7 +8,6 @@ from typing import Any
 from planner.formulas import decoding as causes
 from planner.formulas.compute import memory_rates
 from planner.formulas.duration import Rate
-from planner.formulas.memory_bound import layer_kernels
 from planner.kernels import tables_of
 from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
@@ -37,7 +36,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         kv_value_bytes=row.kv_value_bytes,
         engine=row.engine,
         eager=row.eager,
-        kernels=layer_kernels(it.arch, it.mode, scene.plan.attention, it.adapted),
+        kernels=it.kernels,
         async_scheduling=row.async_scheduling,
     )
     found = _Rollout(scene, row, generator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.formulas.memory_bound import Mode
+from planner.formulas.memory_bound import Mode, layer_kernels
 from planner.numeric import Num
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
@@ -39,6 +39,8 @@ class Passing:
         """Bytes of one activation value."""
         self.again = row.recomputed if self.backward else 0
         """Times that a backward repeats the layers' forward."""
+        self.checkpointed = row.role.trained and plan.gradient_checkpointing == "full"
+        """Whether each layer is a checkpoint."""
         self.adapters = self._adapters()
         """Matrices of the adapters that compute; empty where none do."""
 
@@ -68,6 +70,12 @@ class Passing:
     def adapted(self) -> int:
         """Adapted projections of one layer."""
         return round(sum(shape.matrices for shape in self.adapters) / 2 / self.arch.layers)
+
+    @property
+    def kernels(self) -> int:
+        """Kernels of one layer's forward."""
+        attention, autocast = self.scene.plan.attention, self.precision == "autocast-bf16"
+        return layer_kernels(self.arch, self.mode, attention, self.adapted, autocast=autocast)
 
     @property
     def adapter_dtype(self) -> str:

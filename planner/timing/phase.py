@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.formulas.launches import OUTLASTING
 from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
@@ -58,7 +59,8 @@ def _together(scene: Scene, rows: list[Work]) -> Terms | None:
         if terms is None:
             return None
         computed += (*terms, *uneven(scene, row, terms))
-    waited = exposed(scene, rows, sum(term.seconds for term in computed))
+    idle = sum(term.seconds for term in computed if term.name in OUTLASTING)
+    waited = exposed(scene, rows, sum(term.seconds for term in computed), idle)
     return None if waited is None else (*computed, *waited)
 
 

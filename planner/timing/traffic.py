@@ -34,14 +34,20 @@ from planner.values.sharding import sharding_of
 
 
 def exposed(
-    scene: Scene, rows: Iterable[Work], compute_seconds: Num
+    scene: Scene, rows: Iterable[Work], compute_seconds: Num, idle_seconds: Num
 ) -> tuple[TimeTerm, ...] | None:
-    """Traffic of a pass that outlasts what it computes; None when nothing says how fast it is."""
-    found = tuple(term for row in rows for term in _causes(scene, row, compute_seconds))
+    """Traffic of a pass that outlasts what it computes; None when nothing says how fast it is.
+
+    ``idle_seconds`` are those of ``compute_seconds`` that the card waits for launches.
+    """
+    both = compute_seconds, idle_seconds
+    found = tuple(term for row in rows for term in _causes(scene, row, *both))
     return found if all(found) else None
 
 
-def _causes(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+def _causes(
+    scene: Scene, row: Work, compute_seconds: Num, idle_seconds: Num
+) -> Iterator[TimeTerm]:
     if row.run not in ("score", "forward", "backward"):
         if row.run == "optimizer":
             yield from _weights_moved(scene, row)
@@ -51,9 +57,9 @@ def _causes(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]
     if isinstance(row.tokens, int) and not row.tokens:
         yield from _head_alone(scene, row, compute_seconds)
     else:
-        yield from _by_layer(scene, row, compute_seconds)
+        yield from _by_layer(scene, row, compute_seconds, idle_seconds)
         if row.run == "backward":
-            yield from _replicas(scene, row, compute_seconds)
+            yield from _replicas(scene, row, compute_seconds, idle_seconds)
 
 
 def _head_alone(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
@@ -72,7 +78,9 @@ def _head_alone(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeT
         )
 
 
-def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+def _by_layer(
+    scene: Scene, row: Work, compute_seconds: Num, idle_seconds: Num
+) -> Iterator[TimeTerm]:
     """Gathers, reductions and copies that go along with the layers."""
     q, role, plan = scene.q, row.role, scene.plan
     layers, backward = role.arch.layers, row.run == "backward"
@@ -115,6 +123,7 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
             collective_seconds=gather + sent,
             slowdown=slowdown(scene.facts.gpu),
             layer_seconds=layer_seconds,
+            idle_seconds=idle_seconds / row.rounds / layers,
             last_seconds=end,
         )
 
@@ -160,7 +169,9 @@ def _spread(scene: Scene, size: Num, width: int) -> Num | None:
     return None if between is None else inside + between
 
 
-def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+def _replicas(
+    scene: Scene, row: Work, compute_seconds: Num, idle_seconds: Num
+) -> Iterator[TimeTerm]:
     """Gradients of whole models: once an update, under ZeRO-2 in every micro-batch."""
     q, role, plan = scene.q, row.role, scene.plan
     if sharding_of(plan).alone or scene.gathers or not role.trained:
@@ -183,6 +194,7 @@ def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
             reduce_seconds=each * ceil_div(size, bucket),
             backward_seconds=compute_seconds / row.rounds,
             slowdown=slowdown(scene.facts.gpu),
+            idle_seconds=idle_seconds / row.rounds,
             bucket_seconds=each,
         )
 

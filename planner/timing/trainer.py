@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog.efficiencies import Key, typical
+from planner.catalog.efficiencies import Key
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import COMPUTE_SECONDS, compute_rates
 from planner.formulas.memory_bound import SCORE_BYTES, SCORES
@@ -17,7 +17,7 @@ from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.term import TimeTerm
-from planner.timing import head, layers, look_ups, on_host
+from planner.timing import head, launches, layers, look_ups, on_host
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
 from planner.values.sharding import sharding_of
@@ -32,32 +32,23 @@ def computed(scene: Scene, row: Work) -> Terms | None:
     rates = compute_rates(it.gpu, dtype=scene.plan.dtype, key=key)
     if rates is None:
         return None
+    # A forward's head comes after its layers, and hides none of their launches.
     if it.gpu.speeds is not None and it.gpu.speeds.of(key) is not None:
         found: Terms = (COMPUTE_SECONDS.term(row.role.name, flops=row.flops, **rates),)
+        ahead = found
     else:
-        found = tuple(_causes(it))
+        ahead = tuple(_causes(it))
+        found = (*ahead, *head.causes(it)) if it.scores else ahead
         if not all(found):
             return None
     if it.runs_layers:
-        found = (*found, _launches(it, found))
+        hiding = found if it.backward else ahead
+        found = (*found, *launches.of_pass(it, sum(term.seconds for term in hiding)))
     return found
 
 
-def _launches(it: Passing, found: Terms) -> TimeTerm:
-    kernels = memory_bound.layer_kernels(it.arch, it.mode, it.scene.plan.attention, it.adapted)
-    return passes.LAUNCHES.term(
-        it.row.role.name,
-        forwards=it.forwards * (1 + it.again),
-        layers=it.arch.layers,
-        kernels=kernels,
-        usual_kernels=memory_bound.USUAL_KERNELS,
-        launch_seconds=typical("hf-step-seconds-per-layer", it.gpu),
-        computed_seconds=sum(term.seconds for term in found),
-    )
-
-
 def _causes(it: Passing) -> Iterator[TimeTerm]:
-    """Terms; an empty one where a rate is unknown."""
+    """Terms of the layers; an empty one where a rate is unknown."""
     role = it.row.role.name
     if it.runs_layers:
         forward = () if it.backward and not it.again else _forward(it)
@@ -76,8 +67,6 @@ def _causes(it: Passing) -> Iterator[TimeTerm]:
                     look_ups=(look_ups.again, forward, it.again),
                 )
         yield from _weights(it)
-    if it.scores:
-        yield from head.causes(it)
 
 
 def _forward(it: Passing) -> Terms:
@@ -153,6 +142,17 @@ def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> T
         return UNKNOWN
     how, operations, quotient = it.scene.plan.attention, 1.0, 1.0
     share, factors = found.share, None
+    if found.masked:
+        if backward:
+            operations, share = 2.5, passes.masked_share(it.arch.head_dim, backward=True)
+        return passes.MASKED_ATTENTION.term(
+            it.row.role.name,
+            label=passes.ATTENTION.name,
+            factors=passes.MASKED_FACTORS,
+            flops=operations * found.flops,
+            peak_flops_per_second=it.gpu.flops_per_second(it.dtype),
+            share=share,
+        )
     if backward:
         quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
         share = passes.ATTENTION_BACK_SHARE(forward_share=share, backward_over_forward=quotient)

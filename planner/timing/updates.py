@@ -22,6 +22,7 @@ from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.term import TimeTerm
+from planner.timing import launches
 from planner.timing.on_host import by_host, copied, keeps_gradients
 from planner.timing.terms import UNKNOWN
 from planner.timing.traffic import collective
@@ -41,12 +42,15 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
     gradients = ceil_div(scene.sharded_trainable(role), scene.shards_of("gradients"))
     clipped = {"rounds": row.rounds, "elements": gradients, "gradient_bytes": q.gradient_bytes}
-    away = keeps_gradients(scene)
+    away, clipping_seconds = keeps_gradients(scene), None
     if not scene.setup.steps_in_backward:  # where gradients are gone before a norm is known
         moved = CLIPPED_BYTES(**clipped)
-        yield by_host(row, CLIPPED_BYTES.name, moved) if away else _moved(
-            scene, row, CLIPPED_BYTES.name, moved
-        )
+        if away:
+            yield by_host(row, CLIPPED_BYTES.name, moved)
+        else:
+            clips = _moved(scene, row, CLIPPED_BYTES.name, moved)
+            yield clips
+            clipping_seconds = clips.seconds if clips else None
     width = adapter_bytes(scene) if role.adapters else q.master_bytes
     zero = ZERO_BYTES if scene.zero_stage and plan.dtype != "fp32" else 0
     moved = UPDATE_BYTES(
@@ -59,6 +63,8 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     )
     if plan.offload not in ON_HOST:
         yield _moved(scene, row, "optimizer step", moved)
+        if clipping_seconds is not None and not scene.zero_stage:  # which updates flat buffers
+            yield launches.of_update(scene, row, clipping_seconds)
     elif plan.offload == "all":  # weights travel with each gather
         yield copied(scene, row, "gradients out", row.rounds * own * q.gradient_bytes)
     else:

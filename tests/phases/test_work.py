@@ -211,12 +211,12 @@ def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> No
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_short_row_waits_for_its_launches(cached: bool) -> None:
-    """Every token launches 24 layers; the products hide behind that, cached or not.
+    """Every token launches 24 layers; their products hide behind that, cached or not.
 
-    Eager attention launches six kernels more than a usual layer's forty.
+    The head's come after them. Eager attention launches six kernels more than a layer's forty.
     """
     without = seconds(grade(grade_kl="none", reference="none"))["policy forward"]
     found = seconds(grade(grade_reference_cache=cached))["policy forward"]
     card = catalog.gpu(grade().gpu)
     floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card) * 46 / 40
-    assert found - without == pytest.approx(floor, rel=2e-2 if cached else 2e-3)
+    assert found - without == pytest.approx(floor, rel=2e-2 if cached else 1e-2)

@@ -22,6 +22,8 @@ from planner.formulas.communication import (
     all_gather_seconds,
     slowdown,
 )
+from planner.formulas.launches import OUTLASTING
+from planner.formulas.passes import masked_share
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -176,10 +178,12 @@ def test_power_limits_what_lasts_by_card() -> None:
 
 
 def test_a_mask_costs_the_whole_square() -> None:
-    masked, causal = plan(batch_shape="padded"), plan()
+    # Outside of Hopper at the share of the kernel without a mask.
+    masked, causal = plan(batch_shape="padded", gpu="a100-80gb"), plan(gpu="a100-80gb")
     both_masked = (took(each, "policy forward", "attention") for each in (masked, causal))
     quotient = next(both_masked) / next(both_masked)
     assert quotient == pytest.approx(2 * ROW / (ROW + 1))
+    causal = plan()
     flash, eager = plan(attention="flash"), plan(attention="eager")
     later, second = (
         terms(each, "policy forward")["attention"].inputs["share"] for each in (causal, flash)
@@ -190,6 +194,37 @@ def test_a_mask_costs_the_whole_square() -> None:
         sum(took(each, "policy forward", name) for name in both) for each in (eager, causal)
     )
     assert slow > 2 * quick
+
+
+MASKED = {
+    ("forward", 64): 90.7, ("forward", 128): 130,
+    ("backward", 64): 96.5, ("backward", 128): 119,
+}  # fmt: skip
+"""TFLOP/s of the whole square, the means of both lengths in kernels-h100-80gb.json."""
+
+
+@pytest.mark.parametrize("batch_shape", ["padded", "packed"])
+def test_on_hopper_a_mask_has_a_kernel_of_its_own(batch_shape: Any) -> None:
+    masked = plan(batch_shape=batch_shape, model="Qwen/Qwen2.5-0.5B")
+    length = ROWS * ROW if batch_shape == "packed" else ROW
+    square = LAYERS * 4 * 14 * 64 * 2 * ROWS * ROW * length
+    for name, times in (("forward", 1.0), ("backward", 2.5)):
+        found = terms(masked, f"policy {name}")["attention"]
+        by_hand = times * square / (MASKED[name, 64] * 1e12)
+        assert found.seconds == pytest.approx(by_hand, rel=0.02)
+        assert found.low < by_hand < found.high and "kernels-h100" in found.source
+        # Qwen3's heads are of 128, which are quicker by the operation.
+        wide = terms(plan(batch_shape=batch_shape, model="Qwen/Qwen3-0.6B"), f"policy {name}")
+        of = wide["attention"].inputs
+        rate = of["share"] * of["peak_flops_per_second"] / 1e12
+        assert rate == pytest.approx(MASKED[name, 128], rel=0.02)
+    causal = terms(plan(), "policy forward")["attention"]
+    assert "masked" not in causal.source and "sustained" in causal.inputs
+
+
+def test_a_masked_kernels_share_is_between_the_heads_that_were_measured() -> None:
+    shares = [masked_share(size, backward=False) for size in (32, 64, 96, 128, 256)]
+    assert shares == [0.091, 0.091, pytest.approx(0.1115), 0.132, 0.132]
 
 
 def test_the_head_and_its_loss_by_hand() -> None:
@@ -209,18 +244,6 @@ def test_checkpointing_repeats_the_layers_of_a_forward() -> None:
     name = "forward again under checkpointing"
     again = took(plan(gradient_checkpointing="full"), "policy backward", name)
     assert again == pytest.approx(sum(forward[name].seconds for name in layers))
-
-
-def test_a_short_forward_waits_for_its_launches() -> None:
-    short = plan(micro_batch_size=1, prompt_tokens=32, response_tokens=32)
-    found = terms(short, "policy forward")
-    # 8 forwards of 24 layers at 0.88 ms, less what the card computes meanwhile.
-    whole = sum(term.seconds for term in found.values())
-    assert whole == pytest.approx(8 * LAYERS * 0.88e-3)
-    compiled = sum(t.seconds for t in terms(short.changed(compile=True), "policy forward").values())
-    assert compiled < whole / 2
-    long = plan(micro_batch_size=8, prompt_tokens=3584)
-    assert took(long, "policy forward", "launches that outlast the computation") == 0
 
 
 @pytest.mark.parametrize("phase", ["policy forward", "policy backward"])
@@ -328,16 +351,33 @@ def test_what_nobody_measured_has_no_time() -> None:
 def test_a_pipeline_by_hand() -> None:
     """Ten layers of 3 s beside 2 s of traffic: what it hides behind takes 1.8 times as long."""
     sizes = {"rounds": 2, "first_seconds": 1.0, "layers": 10, "last_seconds": 0.5, "slowdown": 1.8}
+    sizes["idle_seconds"] = 0.0
     hidden = PIPELINE(**sizes, traffic_seconds=2.0, collective_seconds=2.0, layer_seconds=3.0)
     assert hidden == pytest.approx(2 * (1.0 + 9 * 2 * (1 - 1 / 1.8) + 0.5))
     seen = PIPELINE(**sizes, traffic_seconds=8.0, collective_seconds=8.0, layer_seconds=3.0)
     assert seen == pytest.approx(2 * (1.0 + 9 * 5 + 0.5))
     copies = PIPELINE(**sizes, traffic_seconds=2.0, collective_seconds=0.0, layer_seconds=3.0)
     assert copies == pytest.approx(3.0)
+    # A card that waits half a second a layer for its launches is that much less behind, or not.
+    waits = {"traffic_seconds": 2.0, "collective_seconds": 2.0, "layer_seconds": 3.0}
+    half = PIPELINE(**{**sizes, "idle_seconds": 0.5}, **waits)
+    assert half == pytest.approx(hidden - 2 * 9 * 0.5)
+    assert PIPELINE(**{**sizes, "idle_seconds": 1.0}, **waits) == pytest.approx(3.0)
+
+
+def test_collectives_slow_nothing_down_while_the_card_waits_for_launches() -> None:
+    sharded = {"gpus": 8, "sharding": "fsdp2", "prompts_per_step": 64, "prompts_per_update": 64}
+    found = terms(plan(**sharded, micro_batch_size=1), "policy backward")
+    waited = sum(found[name].seconds for name in OUTLASTING)
+    (behind,) = (one.inputs for one in found.values() if "idle_seconds" in one.inputs)
+    assert behind["idle_seconds"] == pytest.approx(waited / 8 / LAYERS)
+    replicas = terms(plan(**{**sharded, "sharding": "ddp"}, micro_batch_size=1), "policy backward")
+    launched = replicas[OUTLASTING[0]].seconds
+    assert replicas[LATE_REDUCTION.name].inputs["idle_seconds"] == pytest.approx(launched / 8)
 
 
 def test_replicas_reduce_once_an_update_and_the_last_bucket_is_seen() -> None:
-    whole = {"updates": 1, "slowdown": 1.0, "bucket_seconds": 0.01}
+    whole = {"updates": 1, "slowdown": 1.0, "bucket_seconds": 0.01, "idle_seconds": 0.0}
     assert LATE_REDUCTION(**whole, reduce_seconds=0.5, backward_seconds=2.0) == 0.01
     assert LATE_REDUCTION(**whole, reduce_seconds=2.5, backward_seconds=2.0) == 0.5
     ddp = plan(gpus=8, sharding="ddp", prompts_per_step=64, prompts_per_update=64)
@@ -386,7 +426,7 @@ def test_gradients_used_in_the_backward_are_never_clipped() -> None:
 
 
 def test_a_backwards_products_have_an_interval_of_their_own() -> None:
-    """Nobody measured one: 0.8 to 1.1 of the share of forward products of the same shape."""
+    """An H100's took 0.93 to 1.21 of a forward's: 0.8 to 1.1 of its share are told."""
     mixture = {"model": "Qwen/Qwen3-30B-A3B", "gpus": 8, "sharding": "fsdp2"}
     sizes = {"prompts_per_step": 64, "prompts_per_update": 64}
     products = {"matrix products", "experts", "adapters", "language model head, products"}
@@ -398,15 +438,17 @@ def test_a_backwards_products_have_an_interval_of_their_own() -> None:
             assert one.low == pytest.approx(one.seconds / 1.1)
             assert one.high == pytest.approx(one.seconds / 0.8)
         forward = terms(asked, "policy forward").values()
-        assert all(one.low is None and one.high is None for one in forward)
+        host = "launches", "FSDP2's hooks"
+        kernels = [one for one in forward if not one.name.startswith(host)]
+        assert all(one.low is None and one.high is None for one in kernels)
 
 
-def test_attentions_backward_reaches_three_quarters_to_all_of_its_forward() -> None:
+def test_attentions_backward_reaches_two_thirds_to_all_of_its_forward() -> None:
     forward, back = (
         terms(plan(), phase)["attention"] for phase in ("policy forward", "policy backward")
     )
     assert back.low == pytest.approx(2.5 * forward.seconds)
-    assert back.high == pytest.approx(2.5 * forward.seconds / 0.75)
+    assert back.high == pytest.approx(2.5 * forward.seconds / 0.66)
     third = terms(plan(attention="flash_attention_3"), "policy backward")["attention"]
     assert third.low / third.seconds == pytest.approx(0.80)
 

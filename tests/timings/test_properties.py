@@ -60,7 +60,9 @@ def test_a_faster_card_is_never_slower(name: str, what: str) -> None:
     assert not slower(chain)
     first, last = chain[0], chain[-1]
     if what == "compute" and name in ("colocated", "lengths", "separate", "ppo"):
-        assert last["update"] < first["update"]
+        # One short row at a time waits for the host's launches, whatever the card.
+        chain = faster({**PLANS[name], "micro_batch_size": 16}, what, H100)
+        assert chain[-1]["update"] < chain[0]["update"]
     if what == "bandwidth" and "rollout" in first:
         assert last["rollout"] < first["rollout"]
     if what == "links" and name == "separate":
