@@ -18,6 +18,7 @@ from planner.search.ask.port import Port
 from planner.search.ask.searching import Mending, Searching
 from planner.search.ask.worker import CHUNK, started
 from planner.search.wish import PLACEMENT, USUAL
+from planner.trial.evidence.stated_error import stated
 
 PLAN = Plan(model="Qwen/Qwen2.5-1.5B", gpu="h100-80gb", gpus=1)
 LITTLE = Wish(goal="fastest", free=("offload", "logits", "enforce_eager", "optimizer"))
@@ -181,6 +182,7 @@ def test_cards_are_mended_there_as_in_this_process_beside_a_search(port: Port) -
     mending = Mending(PLAN, every, port=port)
     assert mending.wait(SECONDS) and mending.error == "" and long.running
     long.cancel()
-    assert mending.found == cards.mended(PLAN, every, estimate) and mending.found
+    judge = lambda plan: stated(estimate(plan))  # noqa: E731
+    assert mending.found == cards.mended(PLAN, every, judge) and mending.found
     assert mending.doing == "Making each fit" and mending.took_seconds > 0
     assert long.wait(SECONDS)
