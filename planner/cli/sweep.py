@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planner.cli import plan_argument
 from planner.cli.answer import may_be_json, show, table
 from planner.cli.axes import MAX_POINTS, parse_axis
-from planner.plan.query import CALIBRATION
+from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.units import (
     read_figure_between,
@@ -25,6 +25,8 @@ from planner.units import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from planner.cli.plan_argument import Asked
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         const="-",
         help="every column as CSV, in bytes and seconds; - or nothing prints it",
     )
+    parser.add_argument(
+        "--links",
+        action="store_true",
+        help="a link of every possible plan in the last column",
+    )
     may_be_json(parser, "every column as JSON, in bytes and seconds")
 
 
@@ -61,12 +68,21 @@ def run(arguments: argparse.Namespace) -> int:
         message = f"That is {points:,} plans; one sweep has at most {MAX_POINTS:,}."
         raise PlanError((Problem("--over", message, "Take fewer values."),))
     frame = sweep(asked.plan, axes, asked.benchmark, phase_seconds=True)
+    if arguments.links:
+        frame["link"] = [_link(asked, row) for row in frame[[*axes, "valid"]].to_dict("records")]
     if arguments.csv:
         frame.to_csv(sys.stdout if arguments.csv == "-" else arguments.csv, index=False)
         if arguments.csv != "-":
             print(f"{len(frame):,} rows in {arguments.csv}", file=sys.stderr)
         return 0
     return show(arguments, frame, _json, partial(_text, fields=list(axes)))
+
+
+def _link(asked: Asked, row: dict[Hashable, Any]) -> str:
+    if not row.pop("valid"):
+        return ""
+    plan = asked.plan.changed(**{str(field): value for field, value in row.items()})
+    return "?" + to_query_string(plan, short=True, benchmark=asked.benchmark)
 
 
 def _json(frame: pd.DataFrame) -> Any:
@@ -76,7 +92,11 @@ def _json(frame: pd.DataFrame) -> Any:
 def _text(frame: pd.DataFrame, fields: list[str]) -> str:
     """The swept fields, then the answer; an impossible plan has only its fields."""
     rows = [_row(row, fields) for row in frame.to_dict("records")]
-    return table((*fields, *HEADER), rows, (*range(len(fields)), *(len(fields) + n for n in RIGHT)))
+    header = (*fields, *HEADER)
+    if "link" in frame:
+        rows = [(*row, link) for row, link in zip(rows, frame["link"], strict=True)]
+        header = (*header, "link")
+    return table(header, rows, (*range(len(fields)), *(len(fields) + n for n in RIGHT)))
 
 
 HEADER = (
@@ -102,12 +122,12 @@ def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
         row["verdict"],
         *sizes,
         row["worst_phase"],
-        _known(read_seconds_between, *between("step_seconds")),
-        _known(read_figure_between, *between("tokens_per_second_per_gpu")),
-        _known(read_share_between, *between("mfu")),
         *(
             _known(read, *between(name)) if runs else ""
             for read, name in (
+                (read_seconds_between, "step_seconds"),
+                (read_figure_between, "tokens_per_second_per_gpu"),
+                (read_share_between, "mfu"),
                 (read_figure_between, "gpu_hours_per_step"),
                 (read_figure_between, "gpu_hours_run"),
                 (read_usd_between, "usd_per_step"),

@@ -16,6 +16,7 @@ from planner.cost import cost
 from planner.estimate import estimate
 from planner.formulas.decoding import LONGEST
 from planner.plan import Plan
+from planner.plan.link import from_query_string
 from planner.plan.presets import presets
 from planner.throughput import read_figure, throughput
 from planner.units import read_seconds
@@ -239,8 +240,25 @@ def test_sweep_says_what_a_step_and_the_run_yield_and_cost(
     figures = throughput(one := estimate(presets()["grpo-7b@1"].plan), cost(one))
     for key in ("mfu", "gpu_hours_per_step", "gpu_hours_run", "usd_per_step", "usd_run"):
         assert read_figure(figures[key]._replace(low=None, high=None)) in runs
-    # What is out of memory costs nothing, and is not run.
-    assert "out of memory" in stopped and "$" not in stopped
+    # What is out of memory costs nothing, and is not run; it has no rates either.
+    assert "out of memory" in stopped and "$" not in stopped and "%" not in stopped
+    assert stopped.split("  ")[-1].strip() in {phase.name for phase in one.phases}
+
+
+def test_every_row_of_a_sweep_has_a_link_to_its_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "grpo-7b@1", "--over", "micro_batch_size=1,3", "--over", "gpus=8,16"]
+    assert main([*asked, "--links", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [bool(row["link"]) for row in rows] == [True, True, False, False]
+    for row in rows[:2]:
+        plan = from_query_string(row["link"]).plan
+        assert plan is not None and (plan.micro_batch_size, plan.gpus) == (1, row["gpus"])
+        assert estimate(plan).device_bytes == row["device_bytes"]
+    assert main([*asked, "--links"]) == 0
+    header, first, *_ = capsys.readouterr().out.splitlines()
+    assert header.endswith("link") and first.endswith(rows[0]["link"])
+    assert main([*asked, "--json"]) == 0
+    assert "link" not in json.loads(capsys.readouterr().out)[0]
 
 
 def test_sweep_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
