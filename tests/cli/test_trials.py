@@ -137,7 +137,7 @@ def test_an_estimate_states_the_error_that_stored_trials_have_shown(
     link = to_query_string(MEASURED)
     assert main(["estimate", link]) == 0
     before = capsys.readouterr().out
-    assert "committed measurements of sft" in before and "stored trial" not in before
+    assert "committed measurements of SFT" in before and "stored trial" not in before
     history.add(scaled(1, 1.25))
     assert main(["estimate", link]) == 0
     after = capsys.readouterr().out

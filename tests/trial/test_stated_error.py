@@ -40,7 +40,7 @@ def test_the_error_of_stored_trials_is_signed_and_counts_them() -> None:
     found = stated_error("sft", "policy backward", own=said(SCALED), committed=())
     assert found.low == pytest.approx(1 / 1.5 - 1, rel=1e-6)  # measured more than predicted
     assert found.high == pytest.approx(1 / 1.01 - 1, rel=1e-6)
-    assert "3 stored trials" in found.source and CARD.gpu in found.source
+    assert "3 stored trials" in found.source and "of SFT on H100 80GB SXM5," in found.source
     dry = stated_error("sft", LARGEST, rung="dry run", own=said(SCALED), committed=())
     assert (dry.low, dry.high) == (0.0, 0.0)
     less = stated_error("sft", "load", rung="dry run", own=said(SCALED), committed=())
@@ -147,7 +147,7 @@ def test_an_error_is_of_plans_that_are_sharded_alike() -> None:
     own = said(SCALED)
     assert stated_error("sft", "policy backward", own=own, committed=()).low is not None
     found = stated_error("sft", "policy backward", sharded=True, own=own, committed=())
-    assert found.low is None and "sft, sharded, on a GPU" in found.source
+    assert found.low is None and "SFT, sharded, on a GPU" in found.source
     spread = estimate(PLAN.changed(gpus=8, sharding="fsdp2"))
     assert stated(spread, own=own, committed=[]) is spread
 

@@ -69,7 +69,7 @@ def test_applied_it_is_in_the_link_is_said_on_plan_and_comes_off() -> None:
 def test_plan_states_the_error_that_trials_have_shown_and_applies_them_when_asked() -> None:
     History().add(*TRIALS)
     app = opened("plan")
-    said = re.search(r"Error of the peak: −23\.1% to \+\d\.\d%; (.*?) of sft", words(app))
+    said = re.search(r"Error of the peak: −23\.1% to \+\d\.\d%; (.*?) of SFT", words(app))
     assert said and re.fullmatch(r"3 stored trials and \d+ committed measurements", said[1])
     assert "calibration" not in app.query_params
     app.button(key=APPLY).click().run()
@@ -83,7 +83,10 @@ def test_a_visitor_who_may_run_no_trials_sees_no_errors_of_theirs(
     History().add(*TRIALS)
     monkeypatch.setenv("HEADROOM_TRIALS", "0")
     found = words(opened("plan"))
-    assert re.search(r"Error of the peak: [−+].*; \d+ committed measurements of sft", found)
+    assert re.search(
+        r"Error of the peak: [−+].*; \d+ committed measurements of SFT on H100 80GB SXM5 and H200",
+        found,
+    )
     assert "stored trial" not in found and "−23.1%" not in found
 
 

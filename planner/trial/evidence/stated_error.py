@@ -13,13 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from planner import catalog
 from planner.dryrun.ask.answer import DryRun
 from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
+from planner.units import read_listed
 from planner.values.sharding import sharding_of
 
 COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
@@ -121,23 +124,28 @@ def stated_error(
         ("stored trial", own),
         ("committed measurement", committed_set() if committed is None else committed),
     ):
-        kind = rung, method, phase, sharded
-        meant = [one for one in some if (one.rung, one.method, one.phase, one.sharded) == kind]
+        asked = rung, method, phase, sharded
+        meant = [one for one in some if (one.rung, one.method, one.phase, one.sharded) == asked]
         found += meant
         if meant:
             counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
     if not found:
-        what = f"{phase} of {method}, {'sharded' if sharded else 'not sharded'}, on a GPU"
+        kind = "sharded" if sharded else "not sharded"
+        what = f"{phase} of {methods()[method].title}, {kind}, on a GPU"
         source = UNKNOWN.format(what=what)
         return StatedError(low=None, high=None, source=source)
     errors = [one.error for one in found]
-    cards = ", ".join(sorted({one.gpu or "a card of no catalog" for one in found}))
+    cards = read_listed(sorted({_card(one.gpu) for one in found}))
     return StatedError(
         low=min(errors),
         high=max(errors),
-        source=f"{' and '.join(counted)} of {method} on {cards}, {phase}, {rung} of device "
-        "memory; below zero is predicted too low",
+        source=f"{' and '.join(counted)} of {methods()[method].title} on {cards}, {phase}, "
+        f"{rung} of device memory; below zero is predicted too low",
     )
+
+
+def _card(key: str) -> str:
+    return catalog.gpu(key).name if key else "a card of no catalog"
 
 
 def is_sharded(plan: Plan) -> bool:
