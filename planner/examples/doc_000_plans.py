@@ -27,21 +27,21 @@ FOUND: Mapping[str, Mapping[str, Any]] = {
         "micro_batch_size": 2,
         "logprob_micro_batch_size": 2,
         "gradient_checkpointing": "none",
-        "gpu_memory_utilization": 0.2,
     },
     "balanced": {
         "sharding": "zero2",
         "micro_batch_size": 2,
         "logprob_micro_batch_size": 2,
         "gradient_checkpointing": "none",
-        "gpu_memory_utilization": 0.2,
     },
     "aggressive": {
-        "sharding": "zero2",
+        "sharding": "zero1",
         "micro_batch_size": 2,
         "logprob_micro_batch_size": 2,
         "gradient_checkpointing": "none",
         "gpu_memory_utilization": 0.2,
+        "vllm_sleep_level": 0,
+        "empty_cache": "never",
     },
 }
 """What each of the three changes of :func:`asked`."""

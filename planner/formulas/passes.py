@@ -52,32 +52,6 @@ ATTENTION = Rate(
     why="Scores and values of the pairs that the kernel computes: under a causal mask half of the "
     "square, under a mask that is given all of it.",
 )
-MASKED_ATTENTION = Rate(
-    "attention under a mask that is given",
-    "flops / (peak_flops_per_second * share)",
-    unit="seconds",
-    source="accuracy/measured/kernels-h100-80gb.json: the memory-efficient kernel on an H100, "
-    "torch 2.11.0, rows of 1,024 and 4,096",
-    why="A mask rules out FlashAttention. The kernel that takes it was made for Ampere, and "
-    "computes the whole square.",
-    ignores="heads of other sizes than 64 and 128: between them by size, beyond as theirs; other "
-    "cards than Hopper, which keep the share of an unmasked kernel",
-)
-MASKED_MAJOR = "9"
-"""The major compute capability that it was measured on."""
-MASKED_SHARES = {False: {64: 0.091, 128: 0.132}, True: {64: 0.098, 128: 0.120}}
-"""Forward and backward, by head size, whatever the length: 90 and 91, 128 and 132 TFLOP/s; 96 and
-97, 114 and 124. Long enough that power has no further say."""
-MASKED_FACTORS = 0.96, 1.05
-"""Of the seconds, between both lengths."""
-
-
-def masked_share(head_dim: int, *, backward: bool) -> float:
-    """What the kernel reaches of an H100's peak."""
-    narrow, wide = MASKED_SHARES[backward].values()
-    return narrow + (wide - narrow) * min(max(head_dim / 64 - 1, 0.0), 1.0)
-
-
 ATTENTION_BACK_SHARE = Rate(
     "share of attention's backward",
     "forward_share * backward_over_forward",

@@ -17,7 +17,7 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
 from planner.formulas.parameters import active_layers_parameter_count, layer_weights
-from planner.formulas.passes import FLASH2_BY_MAJOR, MASKED_MAJOR, masked_share
+from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.explanation import Kind
 from planner.kernels.grid import Curve
@@ -154,8 +154,6 @@ class Attention(NamedTuple):
     """The kernel that was looked up, its sizes and its FLOPs; None where nothing attends."""
     slower: float = 1.0
     """What the kernel that runs reaches of the one that was measured."""
-    masked: bool = False
-    """The kernel that takes a mask was measured itself, forward and backward."""
 
 
 @remembered
@@ -202,22 +200,16 @@ def attention(
         return None
     slower = 1.0 if how == "eager" else _slower(gpu, how, torch_version)
     share = one[2] / (peak * seconds) * slower
-    given = how == "sdpa" and batch_shape != "full"
-    if not (given or how == "eager"):
+    masked = how == "eager" or (how == "sdpa" and batch_shape != "full")
+    if not masked:
         return Attention(causal, share, one, slower)
     whole = 4.0 * arch.cache_layers * arch.heads * arch.head_dim * tokens * length
-    if given and dtype != "fp32" and _major(gpu) == MASKED_MAJOR:
-        return Attention(whole, masked_share(arch.head_dim, backward=False), masked=True)
     return Attention(whole, share, one, slower)
-
-
-def _major(gpu: Gpu) -> str:
-    return (gpu.compute_capability or "").partition(".")[0]
 
 
 def _slower(gpu: Gpu, how: str, torch_version: str) -> float:
     """What FlashAttention-2 reaches of the later kernel that the card's tables have."""
-    major = _major(gpu)
+    major = (gpu.compute_capability or "").partition(".")[0]
     cudnn = CUDNN_OF_TORCH.get(torch_version, 0)
     later = how == "sdpa" and comes_first(gpu.compute_capability, cudnn)
     return 1.0 if later or how == "flash_attention_3" else FLASH2_BY_MAJOR.get(major, 1.0)

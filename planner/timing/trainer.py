@@ -142,17 +142,6 @@ def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> T
         return UNKNOWN
     how, operations, quotient = it.scene.plan.attention, 1.0, 1.0
     share, factors = found.share, None
-    if found.masked:
-        if backward:
-            operations, share = 2.5, passes.masked_share(it.arch.head_dim, backward=True)
-        return passes.MASKED_ATTENTION.term(
-            it.row.role.name,
-            label=passes.ATTENTION.name,
-            factors=passes.MASKED_FACTORS,
-            flops=operations * found.flops,
-            peak_flops_per_second=it.gpu.flops_per_second(it.dtype),
-            share=share,
-        )
     if backward:
         quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
         share = passes.ATTENTION_BACK_SHARE(forward_share=share, backward_over_forward=quotient)

@@ -192,7 +192,7 @@ def test_no_two_are_offered_where_one_is_enough_for_less() -> None:
 
 
 def test_two_together_of_a_plan_that_fits_are_one_that_makes_room_and_one_that_takes_it() -> None:
-    plan = presets()["intuitor-1.5b@1"].plan.changed(attention="flash")
+    plan = presets()["intuitor-1.5b@1"].plan
     advice = Advice(estimate(plan))
     assert advice.outcome.fits and advice.pairs
     for one in advice.pairs:

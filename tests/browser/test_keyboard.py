@@ -137,7 +137,7 @@ def takes_other_gpus(page: Page) -> None:
 def varies_gpus(page: Page) -> None:
     to_radio(page, "Response length")
     press(page, "ArrowRight", "ArrowRight", "ArrowRight", "Space")
-    expect(page.get_by_text("Knee: 16 GPUs", exact=True)).to_be_visible()
+    expect(page.get_by_text("Knee: 8 GPUs", exact=True)).to_be_visible()
 
 
 def asks_for_plans(page: Page) -> None:

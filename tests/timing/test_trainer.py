@@ -23,7 +23,6 @@ from planner.formulas.communication import (
     slowdown,
 )
 from planner.formulas.launches import OUTLASTING
-from planner.formulas.passes import masked_share
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -178,8 +177,7 @@ def test_power_limits_what_lasts_by_card() -> None:
 
 
 def test_a_mask_costs_the_whole_square() -> None:
-    # Outside of Hopper at the share of the kernel without a mask.
-    masked, causal = plan(batch_shape="padded", gpu="a100-80gb"), plan(gpu="a100-80gb")
+    masked, causal = plan(batch_shape="padded"), plan()
     both_masked = (took(each, "policy forward", "attention") for each in (masked, causal))
     quotient = next(both_masked) / next(both_masked)
     assert quotient == pytest.approx(2 * ROW / (ROW + 1))
@@ -194,37 +192,6 @@ def test_a_mask_costs_the_whole_square() -> None:
         sum(took(each, "policy forward", name) for name in both) for each in (eager, causal)
     )
     assert slow > 2 * quick
-
-
-MASKED = {
-    ("forward", 64): 90.7, ("forward", 128): 130,
-    ("backward", 64): 96.5, ("backward", 128): 119,
-}  # fmt: skip
-"""TFLOP/s of the whole square, the means of both lengths in kernels-h100-80gb.json."""
-
-
-@pytest.mark.parametrize("batch_shape", ["padded", "packed"])
-def test_on_hopper_a_mask_has_a_kernel_of_its_own(batch_shape: Any) -> None:
-    masked = plan(batch_shape=batch_shape, model="Qwen/Qwen2.5-0.5B")
-    length = ROWS * ROW if batch_shape == "packed" else ROW
-    square = LAYERS * 4 * 14 * 64 * 2 * ROWS * ROW * length
-    for name, times in (("forward", 1.0), ("backward", 2.5)):
-        found = terms(masked, f"policy {name}")["attention"]
-        by_hand = times * square / (MASKED[name, 64] * 1e12)
-        assert found.seconds == pytest.approx(by_hand, rel=0.02)
-        assert found.low < by_hand < found.high and "kernels-h100" in found.source
-        # Qwen3's heads are of 128, which are quicker by the operation.
-        wide = terms(plan(batch_shape=batch_shape, model="Qwen/Qwen3-0.6B"), f"policy {name}")
-        of = wide["attention"].inputs
-        rate = of["share"] * of["peak_flops_per_second"] / 1e12
-        assert rate == pytest.approx(MASKED[name, 128], rel=0.02)
-    causal = terms(plan(), "policy forward")["attention"]
-    assert "masked" not in causal.source and "sustained" in causal.inputs
-
-
-def test_a_masked_kernels_share_is_between_the_heads_that_were_measured() -> None:
-    shares = [masked_share(size, backward=False) for size in (32, 64, 96, 128, 256)]
-    assert shares == [0.091, 0.091, pytest.approx(0.1115), 0.132, 0.132]
 
 
 def test_the_head_and_its_loss_by_hand() -> None:

@@ -341,8 +341,7 @@ def test_a_link_with_another_framework_says_what_followed_and_goes_back(
     app = opened(page, **query)
     said = words(app).replace("\\", "")
     assert "Framework → **verl** changed 4 other settings: Padding and packing padded" in said
-    # Flash attention in place of a mask that is given.
-    assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step \S+ s → \S+ s, run \$\d+ → ", said)
+    assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step \S+ s and run \$\d+ as before", said)
     assert "The link names" not in said and "dismiss-reading" not in {b.key for b in app.button}
     changed = app.dataframe[0].value.set_index("Setting")
     assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
