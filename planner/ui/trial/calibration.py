@@ -93,8 +93,8 @@ def section(footprint: Footprint) -> None:
     if found is None:
         st.caption(
             "No stored trial has this method, card and torch version, so there is nothing to "
-            "correct the estimate with; its error is unknown: keep at least 10% free. Trials on "
-            "a processor correct nothing of a GPU."
+            "correct the estimate with; *Plan* says what error to expect. Trials on a processor "
+            "correct nothing of a GPU."
         )
         return
     text_table(
