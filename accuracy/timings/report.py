@@ -201,9 +201,9 @@ benchmarks of kernels (FlashAttention-2 there). Between the next two, rows are p
 attention that their settings name: FlashAttention-3 as itself, where it was FlashAttention-2, and
 FlashAttention-4 not at all, which no plan has; what one row became was seen after that scoring.
 Before the last, the host's launches in training, FSDP2's hooks and an update's tensors became what
-was measured of them on an H200, without a published second (and, for an hour, attention under a mask
-another kernel's, which was a mistake and was taken back without a look at a row); of the half, only
-the medians below were seen. Nothing was changed since, which a test sees by
+was measured of them on an H200, without a published second (and, for an hour, attention under a
+mask another kernel's, which was a mistake and was taken back without a look at a row); of the half,
+only the medians below were seen. Nothing was changed since, which a test sees by
 comparing what was recorded with what today's model predicts."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with
