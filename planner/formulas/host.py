@@ -66,9 +66,10 @@ LOADED = Formula(
     "weights read into host RAM",
     "copies * parameters * value_bytes * converted",
     category="buffers",
-    source="transformers 5.23 from_pretrained, measured on a CPU 2026-11-22: weights in the file's "
-    "dtype stay mapped (0 anonymous bytes of 637 MiB), others are made anew; accelerate and verl "
-    "let only rank 0 read when they shard (cpu_ram_efficient_loading, meta-device init)",
+    source="transformers 5.23 from_pretrained, measured on a CPU 2026-11-22 and -26: weights in "
+    "the file's dtype stay mapped (0 anonymous bytes of 637 MiB), others are made anew, by every "
+    "rank under FSDP with cpu_ram_efficient_loading, too; verl's other ranks drop each tensor at "
+    "once (init_empty_weights); under ZeRO-3 only rank 0 reads (docs/memory-notes.md)",
     why="What is converted stands in anonymous memory, once for each process that reads.",
     ignores="the page cache of the safetensors files",
 )

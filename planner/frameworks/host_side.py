@@ -30,8 +30,11 @@ class HostSide:
     """What waits between phases is copied without blocking, into pinned buffers."""
     pins_activations: bool = False
     """Offloaded activations wait in pinned buffers."""
+    fsdp_readers: Literal["first", "all", "all-in-passing"] = "first"
+    """Under FSDP a checkpoint's weights are read by rank 0; by every rank, which keeps them until
+    they are sharded; or by every rank, of which all but the first drop each tensor at once."""
     tied_on_every_rank: bool = False
-    """A model whose head is its embedding is read by every rank, also under FSDP."""
+    """A model whose head is its embedding is read and kept by every rank, also under FSDP."""
     saves: Literal["whole", "shards"] = "whole"
     """A checkpoint under FSDP: one state dict on rank 0, or each rank's shards with optimizer."""
     saves_optimizer: bool = False

@@ -96,17 +96,28 @@ def gradients_nobody_makes(weights: Term) -> Term:
 
 
 def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
-    """Weights that are read into a dtype the file does not have."""
-    everywhere = role.arch.tied and scene.framework.host.tied_on_every_rank
-    stated = str(scene.facts.policy_model.config.get("torch_dtype", ""))
+    """Weights that are read into a dtype the file does not have.
+
+    How far other ranks convert ahead of what they drop, nobody can know: up to all of it.
+    """
+    side, ranks = scene.framework.host, scene.ranks_per_node
+    all_keep = not sharded or (role.arch.tied and side.tied_on_every_rank)
+    all_keep = all_keep or (scene.fsdp and side.fsdp_readers == "all")
+    of = {
+        "parameters": role.parameters,
+        "value_bytes": role.weight_bytes,
+        "converted": int(role.weight_bytes != FILE_BYTES.get(_stated_dtype(scene), 2)),
+    }
+    one = host.LOADED.value(copies=1, **of)
+    most = ranks if all_keep or (scene.fsdp and side.fsdp_readers == "all-in-passing") else 1
+    kept = ranks if all_keep else 1
     return host.LOADED(
-        role.name,
-        host=True,
-        copies=scene.ranks_per_node if everywhere or not sharded else 1,
-        parameters=role.parameters,
-        value_bytes=role.weight_bytes,
-        converted=int(role.weight_bytes != FILE_BYTES.get(stated, 2)),
+        role.name, host=True, copies=kept, between=(kept * one, most * one), **of
     )
+
+
+def _stated_dtype(scene: Scene) -> str:
+    return str(scene.facts.policy_model.config.get("torch_dtype", ""))
 
 
 def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:

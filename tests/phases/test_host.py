@@ -92,20 +92,31 @@ def test_between_phases_only_a_copy_that_does_not_block_is_pinned() -> None:
     assert 1.2 * plain.bytes < verl.bytes < 2 * plain.bytes
 
 
+VERL = {"framework": "verl", "method": "grpo", "rollout": "vllm-colocated", "gpus": 8}
+SMALL_READ, LARGE_READ = 4 * SMALL, 4 * QWEN
+"""Of a bf16 file made fp32 once."""
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
         # A bf16 file into bf16 weights stays mapped.
-        ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, 0),
-        ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, 8 * 4 * SMALL),
-        ({"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32", "framework": "trl"}, 4 * SMALL),
-        # verl's ranks all read a model whose head is its embedding.
-        ({"gpus": 8, "framework": "verl", "method": "grpo", "rollout": "vllm-colocated",
-          "gpus_per_node": 4}, 4 * 4 * SMALL),
+        ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, (0, 0, 0)),
+        ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, (8 * SMALL_READ,) * 3),
+        # transformers' loader asks nobody whether FSDP will send the weights anyway.
+        ({"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32", "framework": "trl"},
+         (8 * SMALL_READ,) * 3),
+        ({"gpus": 8, "sharding": "fsdp1", "master_dtype": "fp32", "framework": "trl"},
+         (8 * SMALL_READ,) * 3),
+        # ZeRO's master weights are the optimizer's: what is read is bf16, as the file.
+        ({"gpus": 8, "sharding": "zero3", "framework": "trl"}, (0, 0, 0)),
+        # verl's ranks all keep a model whose head is its embedding, and else drop what they read.
+        ({**VERL, "gpus_per_node": 4}, (4 * SMALL_READ,) * 3),
+        ({**VERL, "model": "Qwen/Qwen2.5-7B"}, (LARGE_READ, LARGE_READ, 8 * LARGE_READ)),
     ],
 )
 def test_weights_are_read_by_whom_and_converted_or_not(
-    fields: dict[str, Any], expected: int
+    fields: dict[str, Any], expected: tuple[int, int, int]
 ) -> None:
     from planner.estimate import phase_plans
     from planner.phases.scene import scene_of
@@ -116,7 +127,9 @@ def test_weights_are_read_by_whom_and_converted_or_not(
     load, *_ = phase_plans(scene_of(plan, facts_of(plan)))
     instant = load.instants[0]
     loaded = [t for t in instant.everything if t.name == "weights read into host RAM"]
-    assert [int(term.bytes) for term in loaded] == [expected]
+    [term] = loaded
+    assert term.low is not None and term.high is not None
+    assert (int(term.low), int(term.bytes), int(term.high)) == expected
 
 
 def test_a_checkpoint_is_one_model_or_every_ranks_shards() -> None:

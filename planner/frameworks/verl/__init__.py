@@ -173,6 +173,8 @@ FRAMEWORK = Framework(
         stored_bytes_per_token=4 * 8 + 6 * 4,
         pins_between_phases=True,
         pins_activations=True,
+        # init_empty_weights on other ranks: transformers 5.23 converts there, too.
+        fsdp_readers="all-in-passing",
         tied_on_every_rank=True,
         saves="shards",
         # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
