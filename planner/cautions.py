@@ -134,11 +134,12 @@ def _engine_warnings(scene: Scene) -> Iterator[str]:
 
 def _reward_warnings(scene: Scene) -> Iterator[str]:
     """What a reward model that is served takes, by a default that no field of a plan sets."""
-    share = scene.framework.reward_engine_percent
-    if share and scene.reward is not None:
+    engine = scene.framework.reward_engine
+    if engine is not None and scene.reward is not None:
         yield (
-            f"{scene.framework.label} serves the reward model from a second engine, which takes "
-            f"{share}% of each GPU while it scores: its default, which no field sets."
+            f"{scene.framework.label} serves the reward model from a second engine over "
+            f"{engine.gpus} GPUs, which takes {engine.share_percent}% of each while it scores: "
+            "its defaults, which no field sets."
         )
 
 

@@ -201,14 +201,14 @@ ENGINE_KV_POOL = Formula(
 
 REWARD_ENGINE = Formula(
     "reward model's engine, by its share of the card",
-    "card_bytes * share_percent // 100",
+    "card_bytes * share_percent // 100 - kept_bytes",
     category="engine",
     source="verl 0.9.1 trainer/config/reward/reward.yaml: reward_model.rollout with "
     "gpu_memory_utilization 0.5 on the trainer's GPUs (enable_resource_pool false); "
     "experimental/reward_loop/reward_loop.py, compute_rm_score: wake_up, score, sleep",
-    why="A reward model that is served takes an engine's share while it scores, cache included.",
-    ignores="its context and libraries while it sleeps, about 0.75 GiB; another share, which no "
-    "field says",
+    why="A reward model that is served takes an engine's share while it scores, cache included; "
+    "what it keeps asleep is listed apart.",
+    ignores="another share, which no field says",
 )
 
 PACKED_WEIGHTS = Formula(

@@ -16,6 +16,19 @@ from planner.frameworks.word import Word
 from planner.rule import Rule
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardEngine:
+    """An engine for the reward model on the trainer's cards, by defaults that no field sets."""
+
+    share_percent: int
+    """Of each card, while it scores."""
+    gpus: int
+    """That one engine is spread over."""
+    max_num_batched_tokens: int
+    dtype: str
+    """Of its weights."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Framework:
     """A framework: versions, defaults, limits, and what decides its memory.
@@ -64,8 +77,8 @@ class Framework:
     """FSDP2 has an untied embedding and a head as units of their own, like layers."""
     reward_loaded_like_policy: bool = False
     """A reward model is loaded in the dtype that the policy is, fp32 beside an fp32 master."""
-    reward_engine_percent: int = 0
-    """A reward model is served by an engine of its own, which takes this share of each card."""
+    reward_engine: RewardEngine | None = None
+    """A reward model is served by an engine of its own beside the trainer, and not by the step."""
     reward_whole: bool = False
     """FSDP shards no reward model: every GPU has it whole."""
     wraps_flat: bool = False

@@ -15,7 +15,15 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
 from planner.numeric import Num, minimum
-from planner.phases import collectives, engine, gathered, host, reductions, units
+from planner.phases import (
+    collectives,
+    engine,
+    gathered,
+    host,
+    reductions,
+    reward_engine,
+    units,
+)
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
@@ -76,6 +84,8 @@ def _resolved(scene: Scene, instant: Instant) -> Instant:
 @shared
 def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Term]:
     role, model = scene.roles[name], scene.setup[name]
+    if model.waits == "engine":
+        return
     if model.trained:
         yield from _trained(scene, role, model, use, gradients)
     else:
@@ -94,7 +104,8 @@ def _left_behind(term: Term) -> bool:
 
 @shared
 def _engine(scene: Scene, state: Engine) -> Iterator[Term]:
-    return engine.held(scene, state)
+    yield from engine.held(scene, state)
+    yield from reward_engine.asleep(scene)
 
 
 def _trained(

@@ -66,15 +66,6 @@ def awake(scene: Scene) -> tuple[Term, ...]:
     return (weights, *kept, _buffers(scene), working, pool)
 
 
-def for_rewards(scene: Scene) -> tuple[Term, ...]:
-    """The engine that serves the reward model while it scores, where the framework has one."""
-    share = scene.framework.reward_engine_percent
-    if not share:
-        return ()
-    card = scene.facts.budget_bytes
-    return (generation.REWARD_ENGINE(ROLE, card_bytes=card, share_percent=share),)
-
-
 @once
 def _kept(scene: Scene) -> tuple[Term, ...]:
     """What an engine keeps asleep of its share: neither in its pool of weights nor in its cache."""

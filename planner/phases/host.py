@@ -26,17 +26,20 @@ def processes(scene: Scene) -> Iterator[Term]:
     side, plan = scene.framework.host, scene.plan
     ranks = scene.ranks_per_node
     engine = _engine_gpus(scene, side)
+    rewards = None if scene.reward is None else scene.framework.reward_engine
+    cards = ranks + engine + (0 if rewards is None else ranks)
     cuda, imported = host.CUDA_BYTES, side.imports_bytes
     yield host.CARD_PROCESSES(
         ROLE,
         host=True,
-        processes=ranks + engine,
+        processes=cards,
         imports_bytes=imported,
         cuda_bytes=cuda.centre,
-        between=tuple((ranks + engine) * (imported + end) for end in (cuda.low, cuda.high)),
+        between=tuple(cards * (imported + end) for end in (cuda.low, cuda.high)),
     )
     nodes = ceil_div(scene.q.training_gpus, plan.gpus_per_node)
     engines = ceil_div(engine, plan.rollout_tensor_parallel)
+    engines = engines + (0 if rewards is None else ceil_div(ranks, rewards.gpus))
     helpers = ceil_div(side.helpers, nodes) + engines * side.engine_helpers
     yield host.HELPER_PROCESSES(
         ROLE,

@@ -187,7 +187,8 @@ class Scene:
 
     def stays_whole(self, of: Role) -> bool:
         """Whether every GPU has all of a role's weights though FSDP shards the others'."""
-        return self.fsdp and of.name == "reward model" and self.framework.reward_whole
+        whole = self.framework.reward_whole or self.framework.reward_engine is not None
+        return self.fsdp and of.name == "reward model" and whole
 
     def spreads(self, of: Role) -> bool:
         """Whether FSDP shards a role's weights, and gathers them unit by unit."""

@@ -18,7 +18,8 @@ from planner.values.step_phases import CHECKPOINT, GENERATING, LOAD
 @remembered
 def load(scene: Scene) -> PhasePlan:
     """Every model of the run arrives on the GPU; then a colocated engine starts."""
-    largest = max(scene.roles.values(), key=lambda role: role.parameters)
+    ours = [role for role in scene.roles.values() if scene.setup[role.name].waits != "engine"]
+    largest = max(ours, key=lambda role: role.parameters)
     instants = [
         Instant(
             name="weights arrive",

@@ -11,7 +11,7 @@ Dtype = Literal["bf16", "fp16", "fp32"]
 Kind = Literal["language model", "score model", "head"]
 """A model with its vocabulary head, with one number per token in its place, or a head alone."""
 
-Place = Literal["gpu", "host", "host, streamed"]
+Place = Literal["gpu", "host", "host, streamed", "engine"]
 Config = Literal["policy", "critic", "reward"]
 """Whose model: the plan's ``model``, ``critic_model`` or ``reward_model``."""
 
@@ -48,7 +48,10 @@ class ModelSetup:
     autocast: bool = False
     """Its forward computes in half precision on fp32 weights."""
     waits: Place = "gpu"
-    """Where its weights are while nothing uses them: streamed ones are never whole on the GPU."""
+    """Where its weights are while nothing uses them: streamed ones are never whole on the GPU.
+
+    A model of an engine's is none of the trainer's.
+    """
     used_in: frozenset[Moment] = frozenset()
     """Moments that need its weights on the GPU."""
 

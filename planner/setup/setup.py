@@ -173,6 +173,7 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
             config="reward",
             kind="score model",
             stored=_reward_stored(plan),
+            waits="engine" if framework_named(plan.framework).reward_engine else "gpu",
             used_in=_moments(LOAD, REWARD),
         )
     yield from method.extra_models(plan)

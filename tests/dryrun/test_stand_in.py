@@ -129,3 +129,23 @@ def test_a_root_that_fsdp1_leaves_is_the_closed_forms() -> None:
     apart = {one.phase: one.difference for one in found.comparisons if one.executed}
     for phase in ("policy backward", "optimizer step"):
         assert apart[phase] is not None and abs(apart[phase]) < 1e-3, apart
+
+
+@pytest.mark.parametrize(
+    "changes", [{"activation_offload": True}, {"sharding": "fsdp1"}, {"reward": "model"}], ids=str
+)
+def test_our_step_runs_verls_default_plan_where_its_own_code_does_not(
+    changes: dict[str, Any],
+) -> None:
+    """Its reference is streamed from host RAM, which our step does not do: it brings it whole."""
+    told: dict[str, Any] = {"model": "Qwen/Qwen2.5-0.5B", "framework": "verl", "method": "grpo"}
+    small: dict[str, Any] = {"gpus": 2, "prompt_tokens": 64, "response_tokens": 64}
+    small |= {"prompts_per_step": 4, "responses_per_prompt": 2}
+    plan = Plan(**told, **small, **changes)
+    said = execute({"plan": plan.model_dump()})
+    assert "result" in said, said
+    found = answer(plan, said["result"])
+    assert not found.errors
+    assert any("streams its reference" in note for note in found.notes)
+    ran = {one.phase for one in found.comparisons if one.dry_bytes is not None}
+    assert {"reference log-probs", "policy backward"} <= ran and "reward" not in ran

@@ -16,6 +16,7 @@ from trl.trainer import grpo_trainer
 
 from accuracy import flat_runs, trl_cases
 from accuracy.quantity import scene
+from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Phase
 from planner.formulas.generation import REWARD_ENGINE
@@ -129,14 +130,53 @@ def test_no_time_is_spent_on_gathering_it() -> None:
         assert [row.gathered for row in phase.work] == [gathered]
 
 
+SERVED: dict[str, Any] = {"framework": "verl", "reward": "model"}
+
+
 @pytest.mark.parametrize("method", ["grpo", "rloo", "ppo"])
 def test_verl_serves_it_from_half_of_each_card(method: str) -> None:
     """trainer/config/reward/reward.yaml: gpu_memory_utilization 0.5, on the trainer's GPUs."""
-    plan = Plan(model="Qwen/Qwen2.5-7B", method=method, framework="verl", reward="model")
+    plan = Plan(model="Qwen/Qwen2.5-7B", method=method, **SERVED)
     found = estimate(plan)
     for phase in found.phases:
-        terms = [int(t.bytes) for t in phase.terms if t.name == REWARD_ENGINE.name]
-        assert terms == [found.budget_bytes // 2] * (phase.name == "reward")
+        own = {t.name: int(t.bytes) for t in phase.terms if t.role == "reward model" and not t.host}
+        scores = phase.name == "reward"
+        assert (REWARD_ENGINE.name in own) == scores
+        if scores:
+            share = own[REWARD_ENGINE.name] + own["engine libraries"]
+            assert share == found.budget_bytes // 2
     assert [one for one in found.warnings if "second engine" in one]
     ruled = estimate(plan.changed(reward="rule"))
     assert not [one for one in ruled.warnings if "second engine" in one]
+    assert "reward model" not in {t.role for phase in ruled.phases for t in phase.terms}
+
+
+def test_between_scores_it_keeps_what_no_sleep_gives_back() -> None:
+    """reward.yaml: two GPUs an engine, eager, 8,192 tokens; vllm_async_server.py: sleep level 1."""
+    plan = Plan(model="Qwen/Qwen2.5-7B", method="grpo", gpus=8, **SERVED)
+    rules = {phase.name: phase for phase in estimate(plan.changed(reward="rule")).phases}
+    for phase in estimate(plan).phases:
+        own = [t for t in phase.terms if t.role == "reward model"]
+        card = {t.name: int(t.bytes) for t in own if not t.host}
+        card.pop(REWARD_ENGINE.name, None)
+        assert card.keys() == {"CUDA context", "engine libraries", "engine input buffers"}
+        assert card["engine input buffers"] == 8192 * 3584 * 2
+        (asleep,) = [t for t in own if t.host]
+        # Halves of bf16 weights on eight GPUs, each tensor rounded up to a power of two.
+        halves = 8 * 7_070_619_136  # Qwen2.5-7B with one number in place of its vocabulary's head
+        assert halves <= asleep.bytes < 2 * halves
+        if phase.name in rules:
+            more = phase.device_bytes - rules[phase.name].device_bytes
+            assert abs(more - sum(card.values())) < 2**20, phase.name
+
+
+def test_a_dry_run_leaves_it_to_the_engine() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-0.5B", method="grpo", gpus=8, **SERVED)
+    executed = stand_in(plan)
+    assert executed.plan.reward == "rule"
+    assert any("engine for the reward model did not run" in note for note in executed.notes)
+    phases = {phase.name: phase for phase in estimate(plan).phases}
+    assert not phases["reward"].executed and phases["policy backward"].executed
+    # TRL's and ours are models of the trainer's process.
+    ours = Plan(model="Qwen/Qwen2.5-0.5B", method="grpo", gpus=8, reward="model")
+    assert stand_in(ours).plan.reward == "model"

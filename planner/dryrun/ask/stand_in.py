@@ -67,17 +67,17 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     notes: list[str] = []
     framework = framework_named(plan.framework)
     if not ours(plan.framework):
-        loss, told = framework.loss_code(plan.framework_version), "the plan's options"
+        label, loss = framework.label, framework.loss_code(plan.framework_version)
         changes["logits"] = loss.path(policy_objective(plan), plan.logits)
-        if _streams(plan):
-            changes["framework"] = OWN  # our step has no code for that
-        else:
-            told += f" and {framework.label}'s dtypes"
-        notes.append(refused or f"{framework.label}'s own code did not run.")
-        notes.append(f"{OURS} ran with {told}; it is no check of {framework.label}'s code.")
+        notes.append(refused or f"{label}'s own code did not run.")
+        told = f"the plan's options and {label}'s dtypes"
+        notes.append(f"{OURS} ran with {told}; it is no check of {label}'s code.")
     if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
         beside.add(OLD_LOG_PROBS.name)
         notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")
+    if any(model.waits == "engine" for model in models_of(plan)):
+        changes |= {"reward": "rule", "reward_model": ""}
+        notes.append(f"{framework.label}'s engine for the reward model did not run.")
     notes.extend(_otherwise(plan, framework))
     if plan.liger:
         notes.append("Liger's kernels ran as stand-ins that make the same tensors.")

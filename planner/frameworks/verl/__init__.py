@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.framework import Framework
+from planner.frameworks.framework import Framework, RewardEngine
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.frameworks.verl.words import WORDS, batch_options
@@ -141,8 +141,8 @@ FRAMEWORK = Framework(
     # reshards the root's own weights where fsdp_size is above 1.
     leaves_gathered=True,
     wraps_flat=True,
-    # trainer/config/reward/reward.yaml, gpu_memory_utilization.
-    reward_engine_percent=50,
+    # trainer/config/reward/reward.yaml: reward_model.rollout, eager, free_cache_engine.
+    reward_engine=RewardEngine(share_percent=50, gpus=2, max_num_batched_tokens=8192, dtype="bf16"),
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     base_in_master_dtype=True,

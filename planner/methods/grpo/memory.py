@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from planner.phases import (
     collectives,
-    engine,
     in_loss,
     inference,
     reference_cache,
+    reward_engine,
     rollout,
     sampled,
     update,
@@ -101,8 +101,9 @@ def scoring(
         )
         found.append(scored)
     if scene.reward is not None:
-        beside = (*kept, *engine.for_rewards(scene))
-        found.append(inference.scores(scene, REWARD, scene.reward, beside))
+        served = scene.framework.reward_engine is not None
+        scored = reward_engine.scored if served else inference.scores
+        found.append(scored(scene, REWARD, scene.reward, kept))
     return tuple(found)
 
 
