@@ -176,8 +176,13 @@ def _rlinf(row: Row) -> How:
         ),
         only=("rollout",),
         exact=True,
+        # examples/math/config/qwen2.5-1.5b-grpo-megatron.yaml: attention_backend, top_k. Attention
+        # is 0.7 of what is predicted, at 0.9 of the card's bandwidth as FlashAttention's table has
+        # it; kernels that pack no query heads were seen to take 2.2 times as long at such sizes
+        # (sgl-project/sglang issue 5630, H20, 64 rows behind 12,000 tokens).
         assumed=ROLLOUT_ALONE + "; batch of its config (512 of 16 a prompt, 64 a card), maths "
-        "questions of 200 tokens; SGLang, which schedules beside the card, as vLLM",
+        "questions of 200 tokens; SGLang, which schedules beside the card, as vLLM; its config "
+        "decodes with Triton's attention, which has no table, planned with FlashAttention's",
     )
 
 

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from planner.dryrun.run import results
-from planner.dryrun.run.results import REMEMBERED, result_of
+from planner.dryrun.run.results import REMEMBERED, VIEWS, result_of
 
 aten = torch.ops.aten
 
@@ -30,11 +30,13 @@ ASKED: list[tuple[Any, tuple[Any, ...]]] = [
     (aten._log_softmax.default, (turned(), -1, False)),
     (aten._softmax.default, (turned(), -1, False)),
     (aten._softmax_backward_data.default, (meta(4, 5), meta(4, 5), 1, torch.bfloat16)),
+    (aten._to_copy.default, (turned(),)),
     (aten.add.Tensor, (meta(4, 5), meta(5))),
     (aten.addmm.default, (meta(6), meta(4, 5), meta(5, 6))),
     (aten.all.default, (meta(4, 5, dtype=torch.bool),)),
     (aten.bmm.default, (meta(2, 3, 4), meta(2, 4, 5))),
     (aten.cat.default, ([meta(2, 3), meta(2, 4)], 1)),
+    (aten.clone.default, (turned(),)),
     (aten.cumsum.default, (meta(4, 5), 1)),
     (aten.div.Scalar, (turned(), 2.0)),
     (aten.div.Tensor, (meta(4, 5), meta(4, 5, dtype=torch.float32))),
@@ -65,6 +67,22 @@ ASKED: list[tuple[Any, tuple[Any, ...]]] = [
     (aten.sum.dim_IntList, (turned(), [0], True)),
     (aten.tanh.default, (meta(4, 5),)),
     (aten.where.self, (meta(4, 5, dtype=torch.bool), meta(4, 5), meta(4, 1))),
+    (aten.zeros_like.default, (turned(),)),
+]
+SEEN: list[tuple[Any, tuple[Any, ...]]] = [
+    (aten._unsafe_view.default, (meta(4, 5), [20])),
+    (aten.alias.default, (turned(),)),
+    (aten.as_strided.default, (meta(4, 5), [2, 2], [5, 1], 3)),
+    (aten.detach.default, (turned()[..., :2],)),
+    (aten.expand.default, (meta(4, 1), [4, 5])),
+    (aten.permute.default, (turned(), [3, 0, 1, 2])),
+    (aten.select.int, (turned(), 1, 2)),
+    (aten.slice.Tensor, (turned(), 2, 1, 4, 2)),
+    (aten.squeeze.dim, (meta(4, 1, 5), 1)),
+    (aten.t.default, (meta(4, 5),)),
+    (aten.transpose.int, (turned(), 0, -1)),
+    (aten.unsqueeze.default, (meta(4, 5), -1)),
+    (aten.view.default, (meta(4, 6)[1:], [-1, 2, 3])),
 ]
 
 
@@ -103,6 +121,37 @@ def test_arguments_that_look_alike_are_told_apart() -> None:
     assert result_of(aten.mul.Tensor, (whole, True), {}).dtype == torch.int64
     assert result_of(aten.neg.default, (meta(4, 5),), {}).stride() == (5, 1)
     assert result_of(aten.neg.default, (meta(5, 4).t(),), {}).stride() == (1, 4)
+
+
+def test_every_view_is_tried() -> None:
+    assert {func for func, _ in SEEN} == VIEWS
+
+
+@pytest.mark.parametrize(("func", "args"), SEEN, ids=lambda value: str(value)[:40])
+def test_views_of_fakes_are_in_their_storage(func: Any, args: Any) -> None:
+    for _ in range(2):
+        with FakeTensorMode() as mode, _Asked() as asked:
+            base, *rest = tree_map_only(torch.Tensor, _fake, args)
+            real = func(base, *rest)
+            for found in [asked.of(func, (base, *rest)) for _ in range(2)]:
+                assert told(found) == told(real)
+                assert found.untyped_storage()._cdata == base.untyped_storage()._cdata
+                assert type(found) is FakeTensor and found.fake_mode is mode
+                assert found.fake_device == base.fake_device
+
+
+def test_a_views_place_follows_its_bases() -> None:
+    with FakeTensorMode():
+        whole = torch.empty(4, 6)
+        for start in (0, 1, 0):
+            found = result_of(aten.t.default, (whole[start : start + 2],), {})
+            assert found.storage_offset() == 6 * start
+    # No number is kept: another tensor of that place has a memory of its own.
+    with FakeTensorMode():
+        other = torch.empty(4, 6, dtype=torch.bfloat16)
+        found = result_of(aten.t.default, (other[1:3],), {})
+        assert found.dtype == torch.bfloat16
+        assert found.untyped_storage()._cdata == other.untyped_storage()._cdata
 
 
 def test_tensors_with_data_are_computed() -> None:

@@ -3,8 +3,8 @@
 On the meta device many operators are Python that works out shapes, strides and types, a tenth of
 a millisecond to two each, and a step asks the same of every layer. For operators that return
 tensors of their own the answer depends on their arguments' shapes, strides and types alone, in
-this run as in every other. torch remembers the same of fake tensors, and takes a quarter of a dry
-run to look it up.
+this run as in every other, and so does a view's place in the storage that it shares. torch
+remembers the same of fake tensors, and takes half of a dry run to look it up.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ REMEMBERED = frozenset(
         "Scalar": ("div", "mul"),
         "Tensor_Scalar": ("pow",),
         "default": (
-            *("_log_softmax", "_softmax", "_softmax_backward_data", "addmm", "all", "bmm", "cat"),
-            *("cumsum", "floor_divide", "gelu", "gelu_backward", "mm"),
+            *("_log_softmax", "_softmax", "_softmax_backward_data", "_to_copy", "addmm", "all"),
+            *("bmm", "cat", "clone", "cumsum", "floor_divide", "gelu", "gelu_backward", "mm"),
             *("native_layer_norm", "native_layer_norm_backward", "neg", "rsqrt", "sigmoid"),
             *("sigmoid_backward", "silu", "silu_backward", "slice_backward", "softplus"),
-            *("softplus_backward", "tanh"),
+            *("softplus_backward", "tanh", "zeros_like"),
         ),
         "dim": ("mean",),
         "dim_IntList": ("sum",),
@@ -34,6 +34,20 @@ REMEMBERED = frozenset(
     for name in names
 )
 """Each returns new tensors, never a view, and writes into none of its arguments."""
+VIEWS = frozenset(
+    getattr(getattr(torch.ops.aten, name), kind)
+    for kind, names in {
+        "default": (
+            *("_unsafe_view", "alias", "as_strided", "detach", "expand", "permute", "t"),
+            *("unsqueeze", "view"),
+        ),
+        "int": ("select", "transpose"),
+        "dim": ("squeeze",),
+        "Tensor": ("slice",),
+    }.items()
+    for name in names
+)
+"""Each returns one view of its first argument."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 KEPT = 50_000
 """Most results that are remembered; a process that lives long meets ever new shapes."""
@@ -41,6 +55,7 @@ KEPT = 50_000
 Made = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device | None]
 """A tensor without data: its device is the one that a fake tensor stands for."""
 _known: dict[Any, Made | tuple[Made, ...]] = {}
+_places: dict[Any, tuple[torch.Size, tuple[int, ...], int]] = {}
 
 TO_COPY = torch.ops.aten._to_copy.default
 
@@ -56,6 +71,8 @@ def result_of(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is TO_COPY and _leaves_the_device(args[0], kwargs):
         return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype)
     if func not in REMEMBERED:
+        if func in VIEWS and type(args[0]) is FakeTensor:
+            return _view_of(func, args, kwargs)
         return func(*args, **kwargs)
     asked: list[Any] = [func, *kwargs]
     modes: list[FakeTensorMode] = []
@@ -87,6 +104,35 @@ def _again(known: Any, mode: FakeTensorMode | None) -> Any:
     with torch._C._DisableTorchDispatch():  # as the mode's own memory does
         empty = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
     return FakeTensor(mode, empty, device)
+
+
+def _view_of(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    base = args[0]
+    if base.constant is not None:
+        return func(*args, **kwargs)
+    place = base.shape, base.stride(), base.storage_offset()
+    key = (func, place, *args[1:], *kwargs.items())
+    try:
+        known = _places.get(key)
+    except TypeError:  # sizes come as lists, too
+        key = (func, place, *map(_hashable, args[1:]), *kwargs.items())
+        known = _places.get(key)
+    if known is None:
+        result = func(*args, **kwargs)
+        if len(_places) >= KEPT:
+            _places.clear()
+        _places[key] = result.shape, result.stride(), result.storage_offset()
+        return result
+    shape, strides, offset = known
+    storage = base.untyped_storage()
+    with torch._C._DisableTorchDispatch():
+        view = torch.empty_strided(shape, strides, dtype=base.dtype, device="meta")
+        view.set_(storage, offset, shape, strides)
+    return FakeTensor(base.fake_mode, view, base.fake_device)
+
+
+def _hashable(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
 
 
 def _told(given: Any, modes: list[FakeTensorMode]) -> Any:

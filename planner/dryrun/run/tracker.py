@@ -33,6 +33,7 @@ from planner.dryrun.run.results import result_of
 
 Workspace = Callable[[str, Any], int | None]
 
+DEVICE = torch.ops.prim.device.default
 ADD = torch.ops.aten.add.Tensor
 ADD_IN_PLACE = torch.ops.aten.add_.Tensor
 IN_PLACE = {
@@ -97,6 +98,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is DEVICE and type(args[0]) is FakeTensor:
+            # Asked more often than all else; it is an operator for tensors that stand for others.
+            return args[0].fake_device
         if DTensor in types or NestedTensor in types:
             return NotImplemented
         self.operators += 1

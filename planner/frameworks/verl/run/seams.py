@@ -256,13 +256,18 @@ class Data(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if known or counts:
             with _disable_current_modes():
                 return func(*args, **kwargs)
-        args, kwargs = tree_map_only(torch.Tensor, _alone, (args, kwargs))
+        if any(map(_is_real_view, tensors)):
+            args, kwargs = tree_map_only(torch.Tensor, _alone, (args, kwargs))
         return func(*args, **kwargs)
+
+
+def _is_real_view(tensor: torch.Tensor) -> bool:
+    return not isinstance(tensor, FakeTensor) and tensor._is_view()
 
 
 def _alone(tensor: torch.Tensor) -> torch.Tensor:
     """A real tensor that is no view of a nested one, of which no fake is made."""
-    if isinstance(tensor, FakeTensor) or not tensor._is_view():
+    if not _is_real_view(tensor):
         return tensor
     with _disable_current_modes():
         place = tensor.storage_offset(), tensor.shape, tensor.stride()
