@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from framework_steps import closed_form_meets
+from framework_steps import closed_form_meets, evidence_of
 from planner.estimate import estimate
 from planner.phases.arriving_again import EMBEDDING_AGAIN
 from planner.plan import Plan
@@ -50,11 +50,12 @@ CASES: dict[str, dict[str, Any]] = {
     "many rows": {**MANY, **KL, "method": "grpo", "dtype": "fp16"},
     "many rows, RLOO": {**MANY, **NO_KL, "method": "rloo", "rollout": "hf"},
 }  # fmt: skip
+EVIDENCE = evidence_of("trl-adapters", "trl", CASES)
 
 
-@pytest.mark.parametrize("fields", CASES.values(), ids=CASES)
-def test_the_closed_form_is_what_trl_makes(fields: dict[str, Any]) -> None:
-    closed_form_meets(Plan(**fields), "trl", within=2e-3)
+@pytest.mark.parametrize("case", CASES)
+def test_the_closed_form_is_what_trl_makes(case: str) -> None:
+    closed_form_meets(Plan(**CASES[case]), case, EVIDENCE, within=2e-3)
 
 
 def test_an_untied_head_is_gathered_once_as_it_is_stored() -> None:

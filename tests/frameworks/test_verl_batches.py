@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from accuracy.verl_cases import BUDGET, CONFIG, ONE, PACKED, Case
-from framework_steps import closed_form_meets
+from framework_steps import closed_form_meets, evidence_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.world import On
 from planner.frameworks.verl import FRAMEWORK
@@ -120,7 +120,11 @@ def test_a_critic_is_told_how_its_batches_are_cut(monkeypatch: pytest.MonkeyPatc
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"batch_shape": "padded"}], ids=str)
+SHAPES: tuple[dict[str, Any], ...] = ({}, {"batch_shape": "padded"})
+EVIDENCE = evidence_of("verl-batches", FRAMEWORK.name, map(str, SHAPES))
+
+
+@pytest.mark.parametrize("changes", SHAPES, ids=str)
 def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
     plan = Plan(
         method="grpo",
@@ -133,7 +137,7 @@ def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
         kl="loss",
         **{"batch_shape": "packed", "max_tokens_per_micro_batch": 8000, **changes},
     )
-    closed_form_meets(plan, FRAMEWORK.name, within=0.001)
+    closed_form_meets(plan, str(changes), EVIDENCE, within=0.001)
 
 
 def test_two_micro_batches_are_like_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from transformers import Qwen2ForCausalLM
 
 from accuracy.verl_cases import CONFIG, PACKED, TIED, Case
 from accuracy.verl_runs import dry_peaks, real_peaks
-from framework_steps import closed_form_meets
+from framework_steps import closed_form_meets, evidence_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.stage import DryStage
 from planner.frameworks.verl import FRAMEWORK, own_step
@@ -34,7 +34,7 @@ def _case(config: dict[str, Any] = CONFIG, **changes: Any) -> Case:
     return Case("option", "grpo", {**SMALL, **changes}, config)
 
 
-@pytest.mark.parametrize("changes", [
+OPTIONS: tuple[dict[str, Any], ...] = (
     {"offload": "optimizer-between-phases"},
     {"offload": "parameters-between-phases"},
     {"offload": "all-between-phases"},
@@ -43,12 +43,16 @@ def _case(config: dict[str, Any] = CONFIG, **changes: Any) -> Case:
     # Its prompt and its response are a chunk each.
     {**CHUNKED, "entropy": True, "micro_batch_size": 1, "logprob_micro_batch_size": 1},
     {"liger": True, "gradient_checkpointing": "none"},
-], ids=str)  # fmt: skip
+)
+EVIDENCE = evidence_of("verl-options", FRAMEWORK.name, map(str, OPTIONS))
+
+
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
 def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
     config = {**TIED, "num_hidden_layers": 3, "vocab_size": 32_000, "hidden_size": 256}
     case = Case("whole", "grpo", {**PACKED, **WIDE, **changes}, config)
     assert not own_step.refusal(case.plan)
-    closed_form_meets(case.plan, FRAMEWORK.name, within=0.005)
+    closed_form_meets(case.plan, str(changes), EVIDENCE, within=0.005)
 
 
 def _peaks(case: Case) -> dict[str, curve.Peak]:
