@@ -102,8 +102,8 @@ def scoring(
         found.append(scored)
     if scene.reward is not None:
         served = scene.framework.reward_engine is not None
-        scored = reward_engine.scored if served else inference.scores
-        found.append(scored(scene, REWARD, scene.reward, kept))
+        scores = reward_engine.scored if served else inference.scores
+        found.append(scores(scene, REWARD, scene.reward, kept))
     return tuple(found)
 
 
