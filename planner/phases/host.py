@@ -13,11 +13,12 @@ from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.plan.fields import EIGHT_BIT
+from planner.setup.workload import four_bit
 from planner.term import Layout, Term
+from planner.values.dtypes import BYTES, TORCH_NAMES
+from planner.values.sharding import sharding_of
 
 ROLE = "process"
-FILE_BYTES = {"float32": 4}
-"""Bytes of a weight in a checkpoint, by the dtype its config states; 2 for any other."""
 
 
 @shared
@@ -106,11 +107,7 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     side, ranks = scene.framework.host, scene.ranks_per_node
     all_keep = not sharded or (role.arch.tied and side.tied_on_every_rank)
     all_keep = all_keep or (scene.fsdp and side.fsdp_readers == "all")
-    of = {
-        "parameters": role.parameters,
-        "value_bytes": role.weight_bytes,
-        "converted": int(role.weight_bytes != FILE_BYTES.get(_stated_dtype(scene), 2)),
-    }
+    of = _converted(scene, role)
     one = host.LOADED.value(copies=1, **of)
     most = ranks if all_keep or (scene.fsdp and side.fsdp_readers == "all-in-passing") else 1
     kept = ranks if all_keep else 1
@@ -119,8 +116,23 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     )
 
 
+def _converted(scene: Scene, role: Role) -> dict[str, Num]:
+    """What of a role's weights is made anew: 4-bit ones are on the GPU, FSDP1 widens its shards."""
+    model, plan = scene.setup[role.name], scene.plan
+    late = scene.framework.widens_as_it_shards and sharding_of(plan).fsdp == 1 and model.trained
+    dtype = plan.dtype if late else model.stored
+    stated = _stated_dtype(scene)
+    return {
+        "parameters": role.parameters,
+        "value_bytes": BYTES[dtype],
+        "converted": int(TORCH_NAMES[dtype] != stated and not four_bit(scene.setup, model)),
+    }
+
+
 def _stated_dtype(scene: Scene) -> str:
-    return str(scene.facts.policy_model.config.get("torch_dtype", ""))
+    """Of a checkpoint's weights, as its config has it under either name."""
+    config = scene.facts.policy_model.config
+    return str(config.get("torch_dtype") or config.get("dtype") or TORCH_NAMES["bf16"])
 
 
 def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:

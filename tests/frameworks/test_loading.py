@@ -1,15 +1,18 @@
-"""Who reads a checkpoint's weights under FSDP: transformers' own loader, asked as another rank."""
+"""What other ranks than the first have in host RAM under FSDP: the frameworks' own loading."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
 import torch.distributed as dist
 from accelerate import init_empty_weights
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, core_model_loading
 from transformers.distributed.fsdp import is_fsdp_enabled
@@ -76,3 +79,33 @@ def test_every_rank_reads_and_converts_all_weights(
     if ends_on == "cpu":
         for name, weight in model.named_parameters():
             assert torch.equal(weight, saved.get_parameter(name).float()), name
+
+
+class _Reached(Exception):
+    """accelerate is about to shard."""
+
+
+@pytest.mark.parametrize("precision", ["bf16", "no"])
+def test_every_rank_makes_what_trains_fp32_before_fsdp2_shards_it(precision: str) -> None:
+    model = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16)
+    model.lm_head.weight.requires_grad_(False)
+
+    def reached() -> None:
+        raise _Reached
+
+    plugin = SimpleNamespace(
+        set_auto_wrap_policy=lambda _: None,
+        reshard_after_forward=True,
+        cpu_offload=None,
+        mixed_precision_policy=None,
+        ignored_modules=None,
+    )
+    second = SimpleNamespace(
+        state=SimpleNamespace(fsdp_plugin=plugin), mixed_precision=precision, is_main_process=False
+    )
+    with patch.object(model, "state_dict", reached), pytest.raises(_Reached):
+        fsdp2_prepare_model(second, model)
+    wide = torch.float32 if precision == "bf16" else torch.bfloat16
+    found = {weight.requires_grad: weight.dtype for weight in model.parameters()}
+    assert found == {True: wide, False: torch.bfloat16}
+    assert {weight.device.type for weight in model.parameters()} == {"cpu"}

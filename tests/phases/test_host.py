@@ -103,11 +103,18 @@ SMALL_READ, LARGE_READ = 4 * SMALL, 4 * QWEN
         # A bf16 file into bf16 weights stays mapped.
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, (0, 0, 0)),
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, (8 * SMALL_READ,) * 3),
-        # transformers' loader asks nobody whether FSDP will send the weights anyway.
+        # Every rank of accelerate makes all of it fp32 before FSDP2 shards it, FSDP1 its shards.
         ({"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32", "framework": "trl"},
          (8 * SMALL_READ,) * 3),
-        ({"gpus": 8, "sharding": "fsdp1", "master_dtype": "fp32", "framework": "trl"},
-         (8 * SMALL_READ,) * 3),
+        ({"gpus": 8, "sharding": "fsdp1", "master_dtype": "fp32", "framework": "trl"}, (0, 0, 0)),
+        # transformers' loader asks nobody whether FSDP will send the weights anyway.
+        ({"gpus": 8, "sharding": "fsdp2", "master_dtype": "none", "dtype": "fp16",
+          "framework": "trl"}, (8 * 2 * SMALL,) * 3),
+        ({"gpus": 8, "sharding": "fsdp1", "master_dtype": "fp32", "dtype": "fp16",
+          "framework": "trl"}, (8 * 2 * SMALL,) * 3),
+        # Adapters train on weights as the file has them; four-bit ones are made on the GPU.
+        ({"gpus": 8, "sharding": "fsdp2", "finetuning": "lora", "framework": "trl"}, (0, 0, 0)),
+        ({"gpus": 1, "sharding": "none", "finetuning": "qlora", "framework": "trl"}, (0, 0, 0)),
         # ZeRO's master weights are the optimizer's: what is read is bf16, as the file.
         ({"gpus": 8, "sharding": "zero3", "framework": "trl"}, (0, 0, 0)),
         # verl's ranks all keep a model whose head is its embedding, and else drop what they read.

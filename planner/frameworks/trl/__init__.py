@@ -149,7 +149,8 @@ FRAMEWORK = Framework(
         engine_merges_adapters=True,
         engine_helpers=1,
         pins_activations=True,
-        # cpu_ram_efficient_loading or not: transformers 5.23 reads on every rank.
+        # cpu_ram_efficient_loading or not: transformers 5.23 reads on every rank, and accelerate's
+        # fsdp2_prepare_model makes what trains fp32 there before it shards.
         fsdp_readers="all",
         # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
         saves_optimizer=True,
