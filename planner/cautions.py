@@ -23,7 +23,7 @@ from planner.plan.relevance import UNSAMPLED, without_effect
 from planner.setup import references
 from planner.setup.quantities import pads_rollout
 from planner.setup.workload import compile_breaks
-from planner.units import read_bytes, read_gib
+from planner.units import read_bytes, read_count, read_gib
 from planner.values.step_phases import ROLLOUT
 
 DECIDING = (
@@ -138,8 +138,8 @@ def _reward_warnings(scene: Scene) -> Iterator[str]:
     if engine is not None and scene.reward is not None:
         yield (
             f"{scene.framework.label} serves the reward model from a second engine over "
-            f"{engine.gpus} GPUs, which takes {engine.share_percent}% of each while it scores: "
-            "its defaults, which no field sets."
+            f"{read_count(engine.gpus, 'GPU')}, which takes {engine.share_percent}% of each while "
+            "it scores: its defaults, which no field sets."
         )
 
 
