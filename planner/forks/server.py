@@ -86,7 +86,7 @@ class Server:
                 more = connection.recv(MOST_BYTES)
                 data = data + more if more else b""
             refused = _refusal(data, self._begun_in)
-            process = 0 if refused else os.fork()
+            process = 0 if refused else forked()
         except OSError as error:  # whoever asked is gone or slow, or the system has no room
             refused = f"no fork: {error}"
         if not refused and not process:
@@ -110,7 +110,6 @@ class Server:
             one.close()
         for end in (self._woken, self._wakes):
             os.close(end)
-        os.setsid()
         moved = [fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, ABOVE) for handle in handles]
         for handle in handles:
             os.close(handle)
@@ -133,6 +132,19 @@ class Server:
             connection = self._waiting.pop(process)
             _say(connection, {"status": os.waitstatus_to_exitcode(status)})
             connection.close()
+
+
+def forked() -> int:
+    """As ``os.fork``, of a group of its own, which is there when its number is known."""
+    ready, tells = os.pipe()
+    process = os.fork()
+    if not process:
+        os.setsid()
+    os.close(tells)
+    if process:
+        os.read(ready, 1)  # nothing: the fork has closed its end, or has ended
+    os.close(ready)
+    return process
 
 
 def _refusal(data: bytes, begun_in: Mapping[str, str]) -> str:

@@ -115,9 +115,7 @@ def test_where_a_frameworks_code_cannot_run_ours_has_its_dtypes() -> None:
 def test_what_our_step_has_no_code_for_is_told(fields: dict[str, Any], told: str) -> None:
     standing = stand_in(Plan(**fields))
     assert standing.code == "plain" and [one for one in standing.notes if told in one]
-    streams = fields["framework"] == "verl"
-    assert standing.plan.framework == ("plain" if streams else "trl")
-    assert ("dtypes" in standing.notes[1]) != streams
+    assert standing.plan.framework == fields["framework"] and "dtypes" in standing.notes[1]
     ours = stand_in(Plan(**{**fields, "framework": "plain", "reference": "copy"}))
     assert not [one for one in ours.notes if told in one]
 

@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from planner.forks import client
 from planner.forks.client import NOTHING, PIPE, Fork, Process, Server, begin, environment
+from planner.forks.server import forked
 from trial.running import until
 
 WAITS = "planner.search.ask.worker"
@@ -186,6 +188,26 @@ def test_without_its_server_a_fork_ends_and_the_next_is_a_new_python(server: Ser
         assert isinstance(new, subprocess.Popen)
         ended(new)
         other.close()
+
+
+def test_who_is_told_of_a_fork_finds_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes to lead one; a server that ends at once would leave it otherwise."""
+    lead = os.setsid
+
+    def late() -> None:
+        time.sleep(0.3)
+        lead()
+
+    monkeypatch.setattr(os, "setsid", late)
+    process = forked()
+    if not process:
+        time.sleep(5)
+        os._exit(0)
+    try:
+        assert os.getpgid(process) == process
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
 
 def test_a_server_that_is_closed_ends_with_its_last_fork() -> None:
