@@ -111,9 +111,6 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     one = host.LOADED.value(copies=1, **of)
     most = ranks if all_keep or (scene.fsdp and side.fsdp_readers == "all-in-passing") else 1
     kept = ranks if all_keep else 1
-    if side.alone_reads_to_gpu:
-        several = scene.q.training_gpus > 1
-        kept, most = kept * several, most * several
     return host.LOADED(
         role.name, host=True, copies=kept, between=(kept * one, most * one), **of
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -79,8 +78,7 @@ def settings_of(config: Mapping[str, Any], attention: str) -> Any:
     """Transformers' config object of a config.json; never runs code that comes with it."""
     import transformers
 
-    # transformers writes into what it is given: rope_theta into the catalog's rope_scaling.
-    values = deepcopy({key: value for key, value in config.items() if key != "quantization_config"})
+    values = {key: value for key, value in config.items() if key != "quantization_config"}
     if values.get("head_dim", 0) is None:
         # Some model files take a head_dim that is there, even None, for a size.
         del values["head_dim"]

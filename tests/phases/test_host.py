@@ -103,9 +103,6 @@ SMALL_READ, LARGE_READ = 4 * SMALL, 4 * QWEN
         # A bf16 file into bf16 weights stays mapped.
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, (0, 0, 0)),
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, (8 * SMALL_READ,) * 3),
-        # Alone, TRL reads to the GPU; our step and several processes read into host RAM.
-        ({"gpus": 1, "sharding": "none", "master_dtype": "fp32", "framework": "trl"}, (0, 0, 0)),
-        ({"gpus": 1, "sharding": "none", "master_dtype": "fp32"}, (SMALL_READ,) * 3),
         ({"gpus": 2, "sharding": "ddp", "master_dtype": "fp32", "framework": "trl"},
          (2 * SMALL_READ,) * 3),
         # Every rank of accelerate makes all of it fp32 before FSDP2 shards it, FSDP1 its shards.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,14 +27,17 @@ SOURCES = ("setup", "values", "dryrun", "steps", "methods", "frameworks")
 
 
 def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
-    """config.json fields by role; a critic or reward model of its own where the plan names one."""
+    """config.json fields by role; a critic or reward model of its own where the plan names one.
+
+    Copies: transformers writes into what it is given, rope_theta into the rope_scaling.
+    """
     facts = facts_of(plan)
     models = {
         "policy": facts.policy_model,
         "critic": facts.critic_model,
         "reward": facts.reward_model,
     }
-    return {role: dict(model.config) for role, model in models.items()}
+    return {role: deepcopy(dict(model.config)) for role, model in models.items()}
 
 
 def on_the_spot(plan: Plan) -> bool:
