@@ -33,6 +33,8 @@ class HostSide:
     fsdp_readers: Literal["first", "all", "all-in-passing"] = "first"
     """Under FSDP a checkpoint's weights are read by rank 0; by every rank, which keeps them until
     they are sharded; or by every rank, of which all but the first drop each tensor at once."""
+    alone_reads_to_gpu: bool = False
+    """A process without others reads weights to its GPU, each converted on the way."""
     tied_on_every_rank: bool = False
     """A model whose head is its embedding is read and kept by every rank, also under FSDP."""
     saves: Literal["whole", "shards"] = "whole"

@@ -13,6 +13,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.plan.fields import EIGHT_BIT
+from planner.setup.models import ModelSetup
 from planner.setup.workload import four_bit
 from planner.term import Layout, Term
 from planner.values.dtypes import BYTES, TORCH_NAMES
@@ -111,6 +112,9 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     one = host.LOADED.value(copies=1, **of)
     most = ranks if all_keep or (scene.fsdp and side.fsdp_readers == "all-in-passing") else 1
     kept = ranks if all_keep else 1
+    if side.alone_reads_to_gpu:
+        several = scene.q.training_gpus > 1
+        kept, most = kept * several, most * several
     return host.LOADED(
         role.name, host=True, copies=kept, between=(kept * one, most * one), **of
     )
@@ -119,9 +123,9 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
 def _converted(scene: Scene, role: Role) -> dict[str, Num]:
     """What of a role's weights is made anew: 4-bit ones are on the GPU, FSDP1 widens its shards."""
     model, plan = scene.setup[role.name], scene.plan
+    stated = _stated_dtype(scene, model)
     late = scene.framework.widens_as_it_shards and sharding_of(plan).fsdp == 1 and model.trained
     dtype = plan.dtype if late else model.stored
-    stated = _stated_dtype(scene)
     return {
         "parameters": role.parameters,
         "value_bytes": BYTES[dtype],
@@ -129,9 +133,9 @@ def _converted(scene: Scene, role: Role) -> dict[str, Num]:
     }
 
 
-def _stated_dtype(scene: Scene) -> str:
+def _stated_dtype(scene: Scene, model: ModelSetup) -> str:
     """Of a checkpoint's weights, as its config has it under either name."""
-    config = scene.facts.policy_model.config
+    config = scene.facts.models[model.config].config
     return str(config.get("torch_dtype") or config.get("dtype") or TORCH_NAMES["bf16"])
 
 

@@ -187,8 +187,9 @@ class Scene:
 
     def stays_whole(self, of: Role) -> bool:
         """Whether every GPU has all of a role's weights though FSDP shards the others'."""
-        whole = self.framework.reward_whole or self.framework.reward_engine is not None
-        return self.fsdp and of.name == "reward model" and whole
+        if not self.fsdp or of.name != "reward model":
+            return False
+        return self.framework.reward_whole or self.setup[of.name].waits == "engine"
 
     def spreads(self, of: Role) -> bool:
         """Whether FSDP shards a role's weights, and gathers them unit by unit."""

@@ -17,6 +17,7 @@ from planner.frameworks import framework_named
 from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
+from planner.setup.models import Config
 from planner.speeds import Speeds
 from planner.values.sharding import sharding_of
 
@@ -39,6 +40,12 @@ class Facts:
     reward_model: Model
     gpu: Gpu
     budget_bytes: int
+
+    @property
+    def models(self) -> dict[Config, Model]:
+        """Whose config a model of the run has."""
+        policy, critic, reward = self.policy_model, self.critic_model, self.reward_model
+        return {"policy": policy, "critic": critic, "reward": reward}
 
 
 def facts_of(plan: Plan, speeds: Speeds | None = None) -> Facts:

@@ -21,6 +21,8 @@ QWEN = 7_615_616_512
 """Parameters of Qwen2.5-7B, whose head is not its embedding."""
 SMALL = 494_032_768
 """Of Qwen2.5-0.5B, whose head is."""
+OLMO_SCORES = 7_298_617_344 - 100_352 * 4096 + 4096 + 1
+"""Of OLMo-2-1124-7B with one number a token in place of its vocabulary, and its bias."""
 CARD = 326 * MIB + (116_592 + 1_734_560) * 1024 // 2
 """One process of the plain step: imports, and the middle of both published ends."""
 
@@ -103,6 +105,9 @@ SMALL_READ, LARGE_READ = 4 * SMALL, 4 * QWEN
         # A bf16 file into bf16 weights stays mapped.
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, (0, 0, 0)),
         ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, (8 * SMALL_READ,) * 3),
+        # Alone, TRL reads to the GPU; our step and several processes read into host RAM.
+        ({"gpus": 1, "sharding": "none", "master_dtype": "fp32", "framework": "trl"}, (0, 0, 0)),
+        ({"gpus": 1, "sharding": "none", "master_dtype": "fp32"}, (SMALL_READ,) * 3),
         ({"gpus": 2, "sharding": "ddp", "master_dtype": "fp32", "framework": "trl"},
          (2 * SMALL_READ,) * 3),
         # Every rank of accelerate makes all of it fp32 before FSDP2 shards it, FSDP1 its shards.
@@ -117,6 +122,9 @@ SMALL_READ, LARGE_READ = 4 * SMALL, 4 * QWEN
         # Adapters train on weights as the file has them; four-bit ones are made on the GPU.
         ({"gpus": 8, "sharding": "fsdp2", "finetuning": "lora", "framework": "trl"}, (0, 0, 0)),
         ({"gpus": 1, "sharding": "none", "finetuning": "qlora", "dtype": "fp16"}, (0, 0, 0)),
+        # Each model's own file counts: OLMo-2's is fp32 beside a bf16 policy's.
+        ({"gpus": 1, "sharding": "none", "method": "grpo", "rollout": "hf", "reward":
+          "model", "reward_model": "allenai/OLMo-2-1124-7B"}, (2 * OLMO_SCORES,) * 3),
         # ZeRO's master weights are the optimizer's: what is read is bf16, as the file.
         ({"gpus": 8, "sharding": "zero3", "framework": "trl"}, (0, 0, 0)),
         # verl's ranks all keep a model whose head is its embedding, and else drop what they read.

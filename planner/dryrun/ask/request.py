@@ -31,12 +31,7 @@ def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
 
     Copies: transformers writes into what it is given, rope_theta into the rope_scaling.
     """
-    facts = facts_of(plan)
-    models = {
-        "policy": facts.policy_model,
-        "critic": facts.critic_model,
-        "reward": facts.reward_model,
-    }
+    models = facts_of(plan).models
     return {role: deepcopy(dict(model.config)) for role, model in models.items()}
 
 

@@ -111,12 +111,8 @@ def _view_of(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if base.constant is not None:
         return func(*args, **kwargs)
     place = base.shape, base.stride(), base.storage_offset()
-    key = (func, place, *args[1:], *kwargs.items())
-    try:
-        known = _places.get(key)
-    except TypeError:  # sizes come as lists, too
-        key = (func, place, *map(_hashable, args[1:]), *kwargs.items())
-        known = _places.get(key)
+    key = (func, place, *map(_hashable, args[1:]), *kwargs.items())
+    known = _places.get(key)
     if known is None:
         result = func(*args, **kwargs)
         if len(_places) >= KEPT:

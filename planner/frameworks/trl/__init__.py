@@ -152,6 +152,8 @@ FRAMEWORK = Framework(
         # cpu_ram_efficient_loading or not: transformers 5.23 reads on every rank, and accelerate's
         # fsdp2_prepare_model makes what trains fp32 there before it shards.
         fsdp_readers="all",
+        # create_model_from_path: device_map "auto" where no launcher started several.
+        alone_reads_to_gpu=True,
         # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
         saves_optimizer=True,
         # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
