@@ -1,7 +1,7 @@
 """What a person should know besides the numbers: blockers, warnings, notes.
 
-A blocker means that the run cannot start whatever the peak is; a warning is a doubt
-about the plan or about the estimate; a note says what was understood.
+A blocker means that the run cannot start, or trains nothing, whatever the peak is; a warning is
+a doubt about the plan or about the estimate; a note says what was understood.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from planner.catalog.gpu_catalog import CUSTOM
 from planner.footprint import Phase
 from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
 from planner.phases import engine
+from planner.phases.lost_gradients import loses_gradients
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
 from planner.plan.chosen import DEFAULTS
@@ -49,7 +50,7 @@ BELOW = {"phi4_multimodal": 0.047}
 def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
     """Blockers, warnings and notes of one plan."""
     return (
-        (*_engine_blockers(scene), *_host_blockers(scene, phases)),
+        (*_engine_blockers(scene), *_host_blockers(scene, phases), *_adapter_blockers(scene)),
         (
             *_engine_warnings(scene),
             *_reference_warnings(scene),
@@ -102,6 +103,14 @@ def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
         yield (
             f"a node's host RAM of {read_gib(limit)} GiB is too small: {worst.name} needs "
             f"{read_gib(need)} GiB; offload less, or take nodes with more."
+        )
+
+
+def _adapter_blockers(scene: Scene) -> Iterator[str]:
+    if loses_gradients(scene):
+        yield (
+            "adapters get no gradients: the policy is its own reference, and FSDP2 keeps its "
+            "weights gathered until they are offloaded; turn reshard_after_forward on."
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.formulas.formula import Formula
-from planner.phases import gathered, reductions, units
+from planner.phases import activations, gathered, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import until_end, with_terms
@@ -38,9 +38,14 @@ def instants(
 ) -> Iterator[Instant]:
     """An embedding that does not train arrives for the end of a backward that adapters send there.
 
-    Of all micro-batches but the last gradients are whole, and none is being reduced.
+    Of all micro-batches but the last gradients are whole, and none is being reduced. A backward
+    that nothing sends there finds the embedding's buffer, which the first layer has asked for, and
+    waits for no weights.
     """
     if not units.head_by_loss(scene, role) or gathered.layers_stay(scene, role):
+        return
+    recomputes = scene.plan.gradient_checkpointing != "none"
+    if not (recomputes or activations.embeds_with_gradient(scene, role)):
         return
     arrived = gathered.table(scene, role), gathered.table_buffer(scene, role)
     around = (*arrived, *_around(scene, role))

@@ -144,7 +144,7 @@ def _coming_down(
             trainable_above=_trained_between(role, place + 1, role.arch.layers) + of_head,
             **_gradient_sizes(scene),
         )
-        waiting = () if scene.setup.steps_in_backward else (higher,)
+        waiting = (higher,) if scene.keeps_gradients else ()
         above = (
             *waiting,
             *_reduced_above(scene, role, place + 1),
@@ -204,7 +204,7 @@ def _near_the_end(
         terms=(
             *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
-            *((lower,) if to_come and not scene.setup.steps_in_backward else ()),
+            *((lower,) if to_come and scene.keeps_gradients else ()),
             *reductions.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(

@@ -247,6 +247,8 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     if not role.root_trainable:
         return
     if units.head_apart(scene, role):
+        if not scene.keeps_gradients:
+            return
         yield state.UPPER_LAYERS(
             role.name,
             tensors=1,

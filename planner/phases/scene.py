@@ -171,6 +171,11 @@ class Scene:
         return self.q.reduce_bytes if sharding_of(self.plan).fsdp == 2 else self.q.compute_bytes
 
     @settled
+    def keeps_gradients(self) -> bool:
+        """Whether gradients wait for the update on the GPU, once they are made and reduced."""
+        return self.plan.offload != "all" and not self.setup.steps_in_backward
+
+    @settled
     def framework(self) -> Framework:
         """What the plan's framework does."""
         return framework_named(self.plan.framework)

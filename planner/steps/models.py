@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -78,7 +79,8 @@ def settings_of(config: Mapping[str, Any], attention: str) -> Any:
     """Transformers' config object of a config.json; never runs code that comes with it."""
     import transformers
 
-    values = {key: value for key, value in config.items() if key != "quantization_config"}
+    # transformers writes into what it is handed: rope_theta into the catalog's rope_scaling.
+    values = deepcopy({key: value for key, value in config.items() if key != "quantization_config"})
     if values.get("head_dim", 0) is None:
         # Some model files take a head_dim that is there, even None, for a size.
         del values["head_dim"]

@@ -25,6 +25,7 @@ from planner.formulas.throughput import (
 from planner.numeric import Num, total
 from planner.phases import engine
 from planner.phases.baseline import groups
+from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan, Work
 from planner.phases.reference_cache import pass_seconds
@@ -340,4 +341,4 @@ def _pool(scene: Scene) -> Num:
 
 
 def _blocked(scene: Scene) -> Num:
-    return np.asarray(engine.shortfall_bytes(scene)) > 0
+    return (np.asarray(engine.shortfall_bytes(scene)) > 0) | loses_gradients(scene)

@@ -11,6 +11,7 @@ from accuracy import framework_summary, grid
 from accuracy.framework_grid import GRIDS, FrameworkGrid
 from accuracy.grid_summary import differences, percentile, stored
 from accuracy.pairs import all_pairs
+from dry_peaks import dry_peaks
 from planner.frameworks import own_step
 from planner.plan import Plan
 
@@ -18,13 +19,15 @@ EACH = pytest.mark.parametrize("found", GRIDS.values(), ids=list(GRIDS))
 NEAR = 0.006
 """What any phase may differ by; one plan's whole reference, left gathered, is 28 to 58 %."""
 FURTHER = {
-    ("trl-sharded", 30, "policy backward"): 0.021,
     ("trl-sharded", 37, "policy backward"): 0.0061,
     ("trl-sharded", 42, "policy backward"): 0.0073,
     ("verl-options", 21, "optimizer step"): 0.016,
-    ("verl-options", 34, "policy backward"): 0.037,
 }
-"""Phases of which the closed form is too high by more, up to so much: causes not found."""
+"""Phases of which the closed form is too high by more, up to so much.
+
+Of verl's plan nothing trains (tests/frameworks/test_lost_gradients.py); the two others' causes
+are not found.
+"""
 TERMS = {
     ("verl", 9, "optimizer step"): "a reference that is left gathered for ever",
     ("verl", 47, "reference log-probs"): "a policy that waits gathered for its backward",
@@ -41,6 +44,8 @@ TERMS = {
     ("verl-families", 30, "policy backward"): "a table's reduced gradient beside its cast",
     ("verl-families", 48, "policy backward"): "tanh's output waits for its backward",
     ("verl-families", 54, "critic update"): "the root's weights beside their dense gradient",
+    ("verl-options", 34, "policy backward"): "what is offloaded leaves no gradients on the GPU",
+    ("trl-sharded", 30, "policy backward"): "an embedding that no gradient reaches waits for none",
     ("trl", 16, "old log-probs"): "scored rows are gathered once",
     ("trl", 62, "policy backward"): "of hidden states the gathered rows alone are kept",
 }
@@ -113,7 +118,8 @@ def test_a_term_that_the_grid_has_shown_stays(name: str, number: int, phase: str
 @EACH
 def test_dry_runs_are_still_what_is_committed(found: FrameworkGrid, number: int) -> None:
     row = stored(found.measured)["rows"][number]
-    assert grid.measured(row["fields"], found.framework)["phases"] == row["phases"]
+    sizes = {phase: found["bytes"] for phase, found in row["phases"].items()}
+    assert dry_peaks(Plan(**row["fields"])) == sizes
 
 
 def test_the_page_says_how_far_apart_they_are() -> None:

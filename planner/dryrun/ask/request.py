@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from copy import deepcopy
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,12 +26,8 @@ SOURCES = ("setup", "values", "dryrun", "steps", "methods", "frameworks")
 
 
 def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
-    """config.json fields by role; a critic or reward model of its own where the plan names one.
-
-    Copies: transformers writes into what it is given, rope_theta into the rope_scaling.
-    """
-    models = facts_of(plan).models
-    return {role: deepcopy(dict(model.config)) for role, model in models.items()}
+    """config.json fields by role; a critic or reward model of its own where the plan names one."""
+    return {role: dict(model.config) for role, model in facts_of(plan).models.items()}
 
 
 def on_the_spot(plan: Plan) -> bool:

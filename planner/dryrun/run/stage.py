@@ -204,8 +204,17 @@ class DryStage(Stage):
 
     def optimized(self, role: str, optimizer: torch.optim.Optimizer) -> None:
         """What the optimizer makes is its own; its state keeps the layer of its weight."""
+        given = [weight for group in optimizer.param_groups for weight in group["params"]]
+        trained = [weight for weight in given if weight.requires_grad]
+        optimizer.register_step_pre_hook(lambda *_: self._without_gradients(role, trained))
         optimizer.register_step_pre_hook(lambda *_: self._updating(True, role))
         optimizer.register_step_post_hook(lambda *_: self._updating(False, role))
+
+    def _without_gradients(self, role: str, trained: Sequence[torch.Tensor]) -> None:
+        """Say so where a framework updates what no backward has reached."""
+        note = f"Nothing trains the {role}: none of its tensors has a gradient."
+        if all(weight.grad is None for weight in trained) and note not in self.tracker.log.notes:
+            self.tracker.log.notes.append(note)
 
     def _updating(self, begins: bool, role: str) -> None:
         self.tracker.category = "optimizer" if begins else "activations"
