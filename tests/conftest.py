@@ -108,7 +108,8 @@ _modules_set_aside = 0
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set aside what the test before imported, which every collection since has looked through."""
-    if len(sys.modules) > _modules_set_aside + MANY_MODULES:
+    # A dry run of verl's step brings back what was set aside, with what it set aside itself.
+    if len(sys.modules) > _modules_set_aside + MANY_MODULES or not gc.get_freeze_count():
         _set_aside()
 
 

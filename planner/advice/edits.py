@@ -161,6 +161,7 @@ MEMORY: tuple[tuple[str, Changes], ...] = (
     ("Use the SDPA attention kernel", {"attention": "sdpa"}),
     ("Use flash attention", {"attention": "flash"}),
     ("Use the fused AdamW", {"optimizer": "adamw-fused"}),
+    ("Reshard weights after each forward", {"reshard_after_forward": True}),
     ("Offload the optimizer between phases", {"offload": "optimizer-between-phases"}),
     ("Offload weights and optimizer between phases", {"offload": "all-between-phases"}),
     ("Offload weights and optimizer to host RAM", {"offload": "all"}),

@@ -94,6 +94,8 @@ class Framework:
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     answering_adapter_requires_gradients: bool = False
     """A frozen second adapter does so while it answers, and autocast caches copies of it."""
+    adapts_modules_alone: bool = False
+    """Whole tensors of experts, which are no modules, get no adapters."""
     base_in_master_dtype: bool = False
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     numbers_rows: bool = False

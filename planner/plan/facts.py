@@ -259,11 +259,15 @@ def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:
     if not adapts_experts(tuple(plan.lora_targets.split(",")), facts.policy):
         return []
     no_dropout = "peft adapts whole tensors of experts without dropout."
-    apart = "Leave gate_up_proj and down_proj out of lora_targets, or set "
+    sharding, framework = sharding_of(plan), framework_named(plan.framework)
+    left_out = "Leave gate_up_proj and down_proj out of lora_targets, or "
+    apart = f"{left_out}set "
     found = []
     for field, wrong, words, fix in (
         ("lora_dropout", plan.lora_dropout > 0, no_dropout, "Set lora_dropout to 0."),
-        ("sharding", not sharding_of(plan).replicated, "", f"{apart}sharding to none or ddp."),
+        ("sharding", not (sharding.replicated or sharding.fsdp == 2), "",
+         f"{apart}sharding to none, ddp or fsdp2."),
+        ("framework", framework.adapts_modules_alone, "", f"{left_out}take another framework."),
         ("compile", plan.compile, "", f"{apart}compile to false."),
         ("rollout", plan.rollout == "hf", "", f"{apart}rollout to vllm-colocated."),
     ):

@@ -41,6 +41,16 @@ def test_every_suggestion_is_a_plan_whose_estimate_it_reports() -> None:
         assert suggestion.fits == (after.verdict.word == "fits")
 
 
+def test_weights_that_stay_gathered_need_not() -> None:
+    base = Plan(
+        model="Qwen/Qwen2.5-32B", gpu="h100-80gb", gpus=8, sharding="fsdp2", method="sft",
+        rollout="none", kl="none", reference="none", responses_per_prompt=1, finetuning="lora",
+    )  # fmt: skip
+    assert estimate(base).verdict.word == "fits"
+    first = recommend(estimate(base.changed(reshard_after_forward=False)))[0]
+    assert first.changes == {"reshard_after_forward": True} and first.fits
+
+
 def test_a_plan_that_fits_is_offered_savings_by_bytes_per_second() -> None:
     plan = Plan(micro_batch_size=4, gpu_memory_utilization=0.4)
     before = estimate(plan)

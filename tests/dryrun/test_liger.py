@@ -10,11 +10,8 @@ import torch
 import transformers.models.llama.modeling_llama as modeling
 
 from branch_steps import config
-from planner import catalog
-from planner.dryrun.logs.curve import peaks
+from dry_peaks import UPDATE, meets_dry_run
 from planner.dryrun.run.branches.liger import GatedProduct, RmsNorm, Rope, liger_kernels
-from planner.dryrun.run.execute import dry_run
-from planner.estimate import estimate
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -142,10 +139,4 @@ def test_closed_form_meets_the_dry_run(values: dict[str, Any]) -> None:
         logprob_micro_batch_size=1,
         **values,
     )
-    policy = dict(catalog.model(plan.model).config)
-    log = dry_run(plan, {"policy": policy, "critic": policy, "reward": policy})
-    found = {peak.phase: peak.total_bytes for peak in peaks(log)}
-    closed = {phase.name: phase.requested_bytes for phase in estimate(plan).phases}
-    assert {"policy forward", "policy backward", "optimizer step"} <= set(found)
-    for phase, size in found.items():
-        assert closed[phase] == pytest.approx(size + CUBLAS_BYTES, rel=1e-3), phase
+    meets_dry_run(plan, phases=UPDATE)

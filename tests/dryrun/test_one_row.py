@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from planner import catalog
-from planner.dryrun.logs.curve import peaks
-from planner.dryrun.run.execute import dry_run
-from planner.estimate import estimate
+from dry_peaks import UPDATE, meets_dry_run
 from planner.plan import Plan
 
 torch.set_num_threads(1)
@@ -48,9 +45,4 @@ def plan_of(values: dict[str, Any]) -> Plan:
 @pytest.mark.parametrize("values", PLANS, ids=lambda v: f"{v['method']} {v['model']}")
 def test_closed_form_meets_the_dry_run(values: dict[str, Any]) -> None:
     plan = plan_of(values)
-    policy = dict(catalog.model(plan.model).config)
-    log = dry_run(plan, {"policy": policy, "critic": policy, "reward": policy})
-    found = {peak.phase: peak.total_bytes + CUBLAS_BYTES for peak in peaks(log)}
-    closed = {phase.name: phase.requested_bytes for phase in estimate(plan).phases}
-    for phase in ("policy forward", "policy backward"):
-        assert closed[phase] == pytest.approx(found[phase], rel=1e-3), phase
+    meets_dry_run(plan, phases=UPDATE)

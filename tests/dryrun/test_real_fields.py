@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from planner.dryrun.ask.answer import answer
+from dry_peaks import meets_dry_run
 from planner.dryrun.ask.stand_in import stand_in
-from planner.dryrun.run import worker
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
@@ -32,15 +31,9 @@ def peaks(found: Footprint) -> dict[str, int]:
     return {phase.name: int(phase.requested_bytes) for phase in found.phases}
 
 
-def compared(plan: Plan, *, within: float = 1e-3) -> dict[str, int]:
-    """The estimate's peaks, after each that a dry run has was found to be the dry run's."""
-    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"]).comparisons
-    dry = {one.phase: one.dry_bytes for one in found if one.dry_bytes is not None}
-    own = peaks(estimate(plan))
-    assert {"old log-probs", "policy forward", "policy backward"} <= dry.keys()
-    for name, size in dry.items():
-        assert own[name] == pytest.approx(size, rel=within), name
-    return own
+def compared(plan: Plan) -> dict[str, int]:
+    """The estimate's peaks, beside the dry run's."""
+    return meets_dry_run(plan, phases=("old log-probs", "policy forward", "policy backward"))
 
 
 def test_a_step_after_every_micro_batch_leaves_no_gradients_for_the_next() -> None:
@@ -65,12 +58,8 @@ def test_an_optimizer_in_the_backward_keeps_no_gradients(changes: dict[str, Any]
     if changes.get("method") == "sft":
         changes = {**changes, "responses_per_prompt": 1}
     plan = planned(**{**changes, "optimizer_step": "in-backward"})
-    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"]).comparisons
-    own = peaks(estimate(plan))
+    own = meets_dry_run(plan)
     assert "optimizer step" not in own
-    for one in found:
-        if one.dry_bytes is not None:
-            assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
     waiting = peaks(estimate(plan.changed(optimizer_step="micro-batch")))
     assert own["policy forward"] == waiting["policy forward"]
     if not changes:  # others are highest before most gradients are there
@@ -115,11 +104,7 @@ def test_frozen_weights_in_fp32(changes: dict[str, Any]) -> None:
 def test_a_second_adapter_as_reference(changes: dict[str, Any]) -> None:
     more = {**LORA, "rollout": "vllm-colocated", **changes}
     plan = planned(**more, reference="frozen-adapter")
-    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"]).comparisons
-    own = peaks(estimate(plan))
-    for one in found:
-        if one.dry_bytes is not None:
-            assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
+    own = meets_dry_run(plan)
     base = peaks(estimate(plan.changed(reference="adapter-disabled")))
     adapters = 4 * 8 * 24 * (4 * 896 + 2 * (896 + 128) + 3 * (896 + 4864))
     assert own["optimizer step"] - base["optimizer step"] == -(-adapters // (4 * plan.gpus)) * 4
@@ -183,11 +168,8 @@ def test_rows_of_a_chunk_of_the_head(method: str) -> None:
     small, large = plan.changed(chunk_tokens=64), plan.changed(chunk_tokens=600)
     found = [peaks(estimate(each)) for each in (small, plan, large)]
     assert found[0]["policy forward"] < found[1]["policy forward"] < found[2]["policy forward"]
-    for each, own in ((small, found[0]), (large, found[2])):
-        made = answer(each, worker.execute({"plan": each.model_dump()})["result"]).comparisons
-        for one in made:
-            if one.dry_bytes is not None:
-                assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
+    meets_dry_run(small)
+    meets_dry_run(large)
 
 
 def test_a_temperature_copies_logits_that_nothing_upcasts() -> None:

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from accuracy.grid import configs
-from accuracy.quantity import peak
-from planner.dryrun.ask.answer import CUBLAS
-from planner.dryrun.logs.curve import peaks
-from planner.dryrun.run.execute import dry_run
+from dry_peaks import dry_peaks, meets_dry_run
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
@@ -79,16 +75,11 @@ PLANS: tuple[tuple[str, dict[str, Any]], ...] = (
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
 def test_every_phase_is_what_the_dry_run_says(method: str, changes: dict[str, Any]) -> None:
     plan = plan_of(method, **changes)
-    found = {one.phase: one.total_bytes for one in peaks(dry_run(plan, configs(plan)))}
-    phases = {phase.name: phase for phase in estimate(plan).phases}
     scored = {"reference log-probs"} if plan.kl != "none" else set()
     scored |= {"reward"} if plan.reward == "model" else set()
     update = {"old log-probs", "policy forward", "policy backward", "optimizer step"}
-    assert found.keys() == update | scored
-    for name, dry in found.items():
-        workspaces = sum(term.bytes for term in phases[name].terms if term.name == CUBLAS)
-        closed = peak(plan, "requested", (name,)).bytes - workspaces
-        assert closed == pytest.approx(dry, rel=5e-4), name
+    assert dry_peaks(plan).keys() == update | scored
+    meets_dry_run(plan, within=5e-4)
 
 
 @pytest.mark.parametrize(("method", "changes"), PLANS, ids=str)

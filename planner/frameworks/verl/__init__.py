@@ -145,6 +145,8 @@ FRAMEWORK = Framework(
     reward_engine=RewardEngine(share_percent=50, gpus=2, max_num_batched_tokens=8192, dtype="bf16"),
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
+    # Its engine takes adapters by the names of modules, which adapted tensors of experts are not.
+    adapts_modules_alone=True,
     base_in_master_dtype=True,
     # transformer_impl.py, prepare_model_inputs: position_ids of each row.
     numbers_rows=True,
