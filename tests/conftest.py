@@ -75,7 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_testnodedown(node: Any, error: Any) -> None:
     """What another process has computed, which it sent when it ended."""
     gathered, names = getattr(node, "workeroutput", {}).get("evidence", ({}, {}))
-    evidence.names.update(names)
+    for family, cases in names.items():
+        evidence.names[family] = sorted({*evidence.names.get(family, ()), *cases})
     for family, cases in gathered.items():
         evidence.gathered.setdefault(family, {}).update(cases)
 

@@ -48,6 +48,7 @@ class ByPlan(Evidence):
 
         def ran() -> dict[str, int]:
             log = dry_run(plan, configs, code=standing.code)
+            assert not [note for note in log.notes if "otherwise" in note or "Nothing" in note]
             return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
         found: dict[str, int] = self.figures(case, case, ran)
@@ -67,7 +68,12 @@ def dry_peaks(plan: Plan) -> dict[str, int]:
 
 
 def meets_dry_run(
-    plan: Plan, *, within: float = 1e-3, above: float | None = None, phases: Iterable[str] = ()
+    plan: Plan,
+    *,
+    within: float = 1e-3,
+    above: float | None = None,
+    phases: Iterable[str] = (),
+    code: str = "",
 ) -> dict[str, int]:
     """The estimate's peaks, after each that a dry run has was found to be the dry run's.
 
@@ -76,8 +82,10 @@ def meets_dry_run(
         within: what the estimate may be apart, relative to the dry run.
         above: what it may be too high by, where that is more.
         phases: that ran at least.
+        code: the framework whose own code has to run.
     """
     own = {phase.name: phase for phase in estimate(plan).phases}
+    assert not code or stand_in(plan).code == code
     found = dry_peaks(plan)
     assert set(phases) <= found.keys()
     for name, size in found.items():

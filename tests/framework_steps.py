@@ -7,9 +7,8 @@ nothing more.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,48 +16,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from evidence import STEPS, Evidence
 from head_steps import Batch, ratio_loss, squash
-from planner.dryrun.ask.request import configs_of
-from planner.dryrun.logs import curve
-from planner.dryrun.run.execute import dry_run
-from planner.estimate import estimate
 from planner.formulas.logits import Head
-from planner.plan import Plan
-
-
-def evidence_of(family: str, framework: str, cases: Iterable[str]) -> Evidence:
-    """What a framework's own code, without data, asked for in these cases, by phase."""
-    return Evidence(
-        family,
-        of=(
-            "planner.dryrun.run.execute",
-            "planner.dryrun.logs.curve",
-            f"planner.frameworks.{framework}.run.step",
-            *STEPS,
-        ),
-        kinds=dict.fromkeys(cases, framework),
-    )
-
-
-def closed_form_meets(plan: Plan, case: str, evidence: Evidence, *, within: float) -> None:
-    """Every phase that the framework's own code has is what the estimate says of it."""
-    configs = configs_of(plan)
-    packages = [plan.framework, "accelerate", "tensordict"]
-
-    def ran() -> dict[str, int]:
-        log = dry_run(plan, configs, code=plan.framework)
-        notes = [note for note in log.notes if "otherwise" in note or "full depth" in note]
-        assert not notes, notes
-        return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
-
-    inputs = [plan.model_dump(), configs, *map(metadata.version, packages)]
-    closed = {phase.name: phase for phase in estimate(plan).phases}
-    for name, size in evidence.figures(case, inputs, ran).items():
-        terms = closed[name].terms
-        besides = sum(term.bytes for term in terms if term.name == "cuBLAS workspaces")
-        own = closed[name].requested_bytes - besides
-        assert abs(own / size - 1) <= within, name
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.estimate import estimate
 from planner.phases.arriving_again import EMBEDDING_AGAIN
 from planner.plan import Plan
@@ -50,12 +50,11 @@ CASES: dict[str, dict[str, Any]] = {
     "many rows": {**MANY, **KL, "method": "grpo", "dtype": "fp16"},
     "many rows, RLOO": {**MANY, **NO_KL, "method": "rloo", "rollout": "hf"},
 }  # fmt: skip
-EVIDENCE = evidence_of("trl-adapters", "trl", CASES)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_closed_form_is_what_trl_makes(case: str) -> None:
-    closed_form_meets(Plan(**CASES[case]), case, EVIDENCE, within=2e-3)
+    meets_dry_run(Plan(**CASES[case]), within=2e-3, code="trl")
 
 
 def test_an_untied_head_is_gathered_once_as_it_is_stored() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, DDP, ENGINE, FSDP2, HF, KL, Case
 from accuracy.trl_runs import dry_peaks, real_peaks
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.frameworks.trl import FRAMEWORK, limits, own_step
 
 torch.set_num_threads(1)
@@ -25,14 +25,13 @@ CASES = (
     Case("GRPO, DDP", "grpo", {**DDP, **HF, **KL, **FROZEN, **AUTOCAST}),
     Case("DPO, FSDP2", "dpo", {**FSDP2, **FROZEN, **AUTOCAST}),
 )
-EVIDENCE = evidence_of("trl-frozen-adapter", FRAMEWORK.name, map(str, CASES))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_closed_form_is_what_trl_does(case: Case) -> None:
     plan = case.whole
     assert not own_step.refusal(plan)
-    closed_form_meets(plan, str(case), EVIDENCE, within=TOLERANCE)
+    meets_dry_run(plan, within=TOLERANCE, code=FRAMEWORK.name)
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=str)

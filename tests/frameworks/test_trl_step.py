@@ -13,7 +13,7 @@ from accelerate.state import AcceleratorState
 from accuracy.trl_cases import AUTOCAST, BASE, CASES, ENGINE, FOUR_BIT, HALF, LIVE, TWICE, Case
 from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.document import dry_run_to_json
 from planner.dryrun.ask.stand_in import OURS, stand_in
@@ -34,7 +34,6 @@ TOLERANCE = 1e-3
 NAMED = {case.name: case for case in CASES}
 WHOLE = {"model": "Qwen/Qwen2.5-1.5B", "gpu": "h100-80gb", "prompt_tokens": 512}
 CLOSED = (*(NAMED[name] for name in ("SFT, eager, foreach", "DPO, LoRA")), *FOUR_BIT[::2])
-EVIDENCE = evidence_of("trl-step", FRAMEWORK.name, map(str, CLOSED))
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -52,7 +51,7 @@ def test_the_closed_form_is_what_trl_does(case: Case) -> None:
     """At a real model's size, where no constant of TRL's head hides the layers."""
     plan = case.whole
     assert not own_step.refusal(plan)
-    closed_form_meets(plan, str(case), EVIDENCE, within=TOLERANCE)
+    meets_dry_run(plan, within=TOLERANCE, code=FRAMEWORK.name)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from accuracy.verl_cases import BUDGET, CONFIG, ONE, PACKED, Case
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.dryrun.logs import curve
 from planner.dryrun.run.world import On
 from planner.frameworks.verl import FRAMEWORK
@@ -121,7 +121,6 @@ def test_a_critic_is_told_how_its_batches_are_cut(monkeypatch: pytest.MonkeyPatc
 
 
 SHAPES: tuple[dict[str, Any], ...] = ({}, {"batch_shape": "padded"})
-EVIDENCE = evidence_of("verl-batches", FRAMEWORK.name, map(str, SHAPES))
 
 
 @pytest.mark.parametrize("changes", SHAPES, ids=str)
@@ -137,7 +136,7 @@ def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
         kl="loss",
         **{"batch_shape": "packed", "max_tokens_per_micro_batch": 8000, **changes},
     )
-    closed_form_meets(plan, str(changes), EVIDENCE, within=0.001)
+    meets_dry_run(plan, code=FRAMEWORK.name)
 
 
 def test_two_micro_batches_are_like_more(monkeypatch: pytest.MonkeyPatch) -> None:

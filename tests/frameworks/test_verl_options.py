@@ -11,7 +11,7 @@ from transformers import Qwen2ForCausalLM
 
 from accuracy.verl_cases import CONFIG, PACKED, TIED, Case
 from accuracy.verl_runs import dry_peaks, real_peaks
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.dryrun.logs import curve
 from planner.dryrun.run.stage import DryStage
 from planner.frameworks.verl import FRAMEWORK, own_step
@@ -44,7 +44,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {**CHUNKED, "entropy": True, "micro_batch_size": 1, "logprob_micro_batch_size": 1},
     {"liger": True, "gradient_checkpointing": "none"},
 )
-EVIDENCE = evidence_of("verl-options", FRAMEWORK.name, map(str, OPTIONS))
 
 
 @pytest.mark.parametrize("changes", OPTIONS, ids=str)
@@ -52,7 +51,7 @@ def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
     config = {**TIED, "num_hidden_layers": 3, "vocab_size": 32_000, "hidden_size": 256}
     case = Case("whole", "grpo", {**PACKED, **WIDE, **changes}, config)
     assert not own_step.refusal(case.plan)
-    closed_form_meets(case.plan, str(changes), EVIDENCE, within=0.005)
+    meets_dry_run(case.plan, within=0.005, code=FRAMEWORK.name)
 
 
 def _peaks(case: Case) -> dict[str, curve.Peak]:

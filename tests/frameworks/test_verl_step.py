@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from accuracy.verl_cases import BASE, CASES, LIVE, Case
 from accuracy.verl_runs import dry_peaks, real_peaks
-from framework_steps import closed_form_meets, evidence_of
+from dry_peaks import meets_dry_run
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs import curve
 from planner.dryrun.logs.log import PHASE
@@ -52,13 +52,12 @@ APART = {"rollout": "vllm-separate", "rollout_gpus": 4, "gpus": 12, "gpus_per_no
 
 
 ENGINES: tuple[dict[str, Any], ...] = ({}, APART)
-EVIDENCE = evidence_of("verl-step", FRAMEWORK.name, map(str, ENGINES))
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=str)
 def test_the_closed_form_is_what_verl_does(engine: dict[str, Any]) -> None:
     plan = Plan(**{**BASE, **WHOLE, "method": "grpo", **engine})
-    closed_form_meets(plan, str(engine), EVIDENCE, within=TOLERANCE)
+    meets_dry_run(plan, within=TOLERANCE, code=FRAMEWORK.name)
 
 
 @pytest.mark.parametrize("seam", ["without_gpu", "_models", "Data"])
