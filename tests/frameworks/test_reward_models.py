@@ -124,7 +124,7 @@ def test_its_dtype_is_what_the_policy_is_loaded_in(changes: dict[str, Any], stor
 
 def test_no_time_is_spent_on_gathering_it() -> None:
     told: dict[str, Any] = {"method": "grpo", "sharding": "fsdp2", "reward": "model", "kl": "none"}
-    for framework, gathered in (("trl", False), ("plain", True)):
+    for framework, gathered in (("trl", False), ("verl", False), ("plain", True)):
         plan = Plan(model="Qwen/Qwen2.5-7B", framework=framework, **told)
         (phase,) = [one for one in phase_plans(scene(plan)) if one.name == "reward"]
         assert [row.gathered for row in phase.work] == [gathered]
