@@ -22,6 +22,10 @@ from planner.estimate import estimate
 from planner.frameworks import OWN
 from planner.plan import Plan
 
+WORKSPACE_BYTES = {
+    "a100": 8_519_680, "h100": 33_554_432, "h200": 33_554_432, "b200": 33_554_432,
+}  # fmt: skip
+"""Of one cuBLAS handle, by card: torch 2.13 ``CublasHandlePool.cpp``."""
 PACKAGES = ("accelerate", "tensordict", "trl", "verl")
 
 
@@ -36,25 +40,30 @@ class ByPlan(Evidence):
         evidence.names[self.family] = current
         self._live = frozenset(evidence._some(dict.fromkeys(current, code), self.sources))
 
-    def peaks(self, standing: StandIn) -> dict[str, int]:
-        """Bytes of every phase that ran."""
+    def peaks(self, standing: StandIn, told: tuple[str, ...] = ()) -> dict[str, int]:
+        """Bytes of every phase that ran; ``told`` are words that no note of the run may have."""
         plan, configs = standing.plan, request.configs_of(standing.plan)
         packages = [metadata.version(name) for name in PACKAGES]
-        told = json.dumps([plan.model_dump(), configs, packages], sort_keys=True, default=str)
-        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        asked = json.dumps([plan.model_dump(), configs, packages], sort_keys=True, default=str)
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
         case = f"{plan.method}, {plan.model}: {digest}"
         if case not in evidence.names[self.family]:
             evidence.names[self.family].append(case)
 
         def ran() -> dict[str, int]:
             log = dry_run(plan, configs, code=standing.code)
-            assert not [note for note in log.notes if "otherwise" in note or "Nothing" in note]
+            wrong = [note for note in log.notes for word in told if word in note]
+            assert not wrong, wrong
             return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
         found: dict[str, int] = self.figures(case, case, ran)
         return found
 
 
+OTHERWISE = ("otherwise", "Nothing trains")
+"""In notes of a run whose models are not as told, or in which nothing trains."""
+FULL_DEPTH = (*OTHERWISE, "full depth")
+"""Of a framework's own code, that repeats no layers either."""
 UPDATE = ("policy forward", "policy backward", "optimizer step")
 """Phases that every step has."""
 EVIDENCE = cache(ByPlan)
@@ -85,11 +94,13 @@ def meets_dry_run(
         code: the framework whose own code has to run.
     """
     own = {phase.name: phase for phase in estimate(plan).phases}
-    assert not code or stand_in(plan).code == code
-    found = dry_peaks(plan)
+    standing = stand_in(plan)
+    assert not code or standing.code == code
+    found = EVIDENCE(standing.code).peaks(standing, FULL_DEPTH if code else OTHERWISE)
     assert set(phases) <= found.keys()
     for name, size in found.items():
         workspaces = sum(term.bytes for term in own[name].terms if term.name == CUBLAS)
+        assert workspaces == 2 * WORKSPACE_BYTES[plan.gpu.partition("-")[0]], name
         error = (own[name].requested_bytes - workspaces) / size - 1
         assert -within <= error <= (above or within), (name, error)
     return {name: int(phase.requested_bytes) for name, phase in own.items()}

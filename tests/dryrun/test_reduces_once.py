@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from dry_peaks import UPDATE, meets_dry_run
 from planner import catalog
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.frameworks import framework_named
 from planner.plan import Plan
@@ -56,7 +57,14 @@ def test_whole_gradients_wait_for_the_reduction(reduce_dtype: str, value_bytes: 
 @pytest.mark.parametrize("reduce_dtype", ["bf16", "fp32"])
 def test_closed_form_meets_fsdp2_that_reduces_once(reduce_dtype: str) -> None:
     plan = plan_of("trl", 4, reduce_dtype=reduce_dtype)
-    meets_dry_run(plan, within=3e-3, phases=UPDATE)
+    policy = {"policy": dict(catalog.model(MODEL).config)}
+    found = {
+        peak.phase: peak.total_bytes + CUBLAS_BYTES
+        for peak in peaks(dry_run(plan, policy))
+    }
+    expected = closed(plan)
+    for phase in ("policy forward", "policy backward", "optimizer step"):
+        assert expected[phase] == pytest.approx(found[phase], rel=3e-3), phase
 
 
 def test_only_a_framework_that_says_so_reduces_once() -> None:

@@ -11,21 +11,14 @@ import torch.distributed as dist
 from peft import LoraConfig, get_peft_model
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoConfig, AutoModelForCausalLM
 
+from accuracy.verl_cases import CONFIG
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.sweeps.table import sweep
 
-CONFIG = LlamaConfig(
-    hidden_size=32,
-    intermediate_size=64,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    vocab_size=64,
-)
 PLAN = Plan(
     framework="verl", method="grpo", model="Qwen/Qwen2.5-0.5B", finetuning="lora", gpus=8,
     sharding="fsdp2", rollout="vllm-colocated", kl="loss", reference="adapter-disabled",
@@ -41,13 +34,13 @@ def alone() -> Iterator[None]:
 
 def _trained(*, reshard: bool, offloaded: bool, reference: bool) -> int:
     """Parameters with gradients after log-probs, the reference's, and an update as verl's."""
-    bare = AutoModelForCausalLM.from_config(CONFIG)
+    bare = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG))
     model = get_peft_model(bare, LoraConfig(r=4, target_modules="all-linear"))
     model.enable_input_require_grads()
     mesh = init_device_mesh("cpu", (1,))
     for unit in (*model.base_model.model.model.layers, model):
         fully_shard(unit, mesh=mesh, reshard_after_forward=reshard)
-    ids = torch.randint(CONFIG.vocab_size, (2, 8))
+    ids = torch.randint(CONFIG["vocab_size"], (2, 8))
     passes = [torch.no_grad] * (1 + reference)
     for number, context in enumerate(passes):
         with context():
@@ -95,7 +88,7 @@ def test_verls_own_code_run_dry_says_that_nothing_trains(reshard: bool) -> None:
     plan = PLAN.changed(
         reshard_after_forward=reshard, offload="all-between-phases", **batches, **lengths
     )
-    notes = dry_run(plan, {"policy": CONFIG.to_dict()}, code="verl").notes
+    notes = dry_run(plan, {"policy": CONFIG}, code="verl").notes
     assert reshard != any(note.startswith("Nothing trains the policy") for note in notes)
 
 
