@@ -104,13 +104,26 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _modules_set_aside = 0
+_bring_back = gc.unfreeze
+
+
+def _unfreeze() -> None:
+    """A dry run of verl's step brings back what was set aside, with what it set aside itself.
+
+    That it did is remembered: to ask the collector walks a million objects before every test.
+    """
+    global _modules_set_aside
+    _modules_set_aside = 0
+    _bring_back()
+
+
+gc.unfreeze = _unfreeze
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set aside what the test before imported, which every collection since has looked through."""
-    # A dry run of verl's step brings back what was set aside, with what it set aside itself.
-    if len(sys.modules) > _modules_set_aside + MANY_MODULES or not gc.get_freeze_count():
+    if len(sys.modules) > _modules_set_aside + MANY_MODULES:
         _set_aside()
 
 
