@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 
 
 @contextmanager
@@ -20,3 +23,11 @@ def kept_for_good() -> Iterator[None]:
         gc.enable()
     gc.collect()
     gc.freeze()
+
+
+def imported_for_good(name: str) -> ModuleType:
+    """A module; what its first import makes is :func:`kept_for_good`."""
+    if name in sys.modules:
+        return sys.modules[name]
+    with kept_for_good():
+        return import_module(name)

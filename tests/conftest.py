@@ -104,20 +104,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _modules_set_aside = 0
-_bring_back = gc.unfreeze
-
-
-def _unfreeze() -> None:
-    """A dry run of verl's step brings back what was set aside, with what it set aside itself.
-
-    That it did is remembered: to ask the collector walks a million objects before every test.
-    """
-    global _modules_set_aside
-    _modules_set_aside = 0
-    _bring_back()
-
-
-gc.unfreeze = _unfreeze
 
 
 @pytest.hookimpl(tryfirst=True)

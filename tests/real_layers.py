@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -148,9 +149,9 @@ class Case:
             self.family, **{key: value for key, value in sizes.items() if value is not None}
         )
 
-    @property
+    @cached_property
     def architecture(self) -> Architecture:
-        """As the catalog reads the same configuration."""
+        """As the catalog reads the same configuration; asked for each of a layer's storages."""
         read = families.read(self.config.to_dict())
         assert read is not None
         return read.architecture()

@@ -15,6 +15,7 @@ from planner.dryrun.logs.repeat import Irregular
 from planner.dryrun.logs.rounds import unroll
 from planner.dryrun.run.world import On, world
 from planner.frameworks import OWN, ours
+from planner.imports import imported_for_good
 from planner.methods import part
 from planner.plan import Plan
 from planner.steps import models
@@ -56,7 +57,7 @@ def dry_run(
     filled = {role: filled_in(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
     if not ours(code):
-        theirs = import_module(f"planner.frameworks.{code}.run.step")
+        theirs = imported_for_good(f"planner.frameworks.{code}.run.step")
 
         def whole(configs: Configs) -> Log:
             return theirs.execute(plan, configs, on)  # type: ignore[no-any-return]

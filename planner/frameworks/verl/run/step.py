@@ -59,12 +59,10 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: On | None = None
             )
             tracker.log.notes.extend(differences(engines, plan))
             gc.collect()
-            gc.freeze()  # what is there need not be looked at before every phase
             tracker.settle()
             for index in range(STEPS):
                 tracker.log.events.append((logs.STEP, index, 0))
                 steps.step()
-            gc.unfreeze()
             length = len(tracker.log.events)
         del steps, engines
         gc.collect()
