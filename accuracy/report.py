@@ -83,7 +83,7 @@ def text() -> str:
         "## Whole RL cards\n\n" + colocated_report.text(),
         "## Rollout engines' start-up logs\n\n" + engines_report.text(),
         "## Runs of which only the outcome is known\n\n" + verdict_report.text(),
-        "## What no field says\n\n" + _no_field(found),
+        "## What no field says\n\n" + NO_FIELD + "\n" + _no_field(found),
         "## Measured on a GPU\n\n" + gpu_report.text(),
         "## Trials on a GPU\n\n" + trial_report.text(),
         "## Kernels on a GPU\n\n" + kernel_report.text(),
@@ -142,6 +142,10 @@ DRY_RUN = """The same formulas beside real training steps on fake tensors, as re
 
 TIMES = """Figures of `tests/accuracy/test_published_times.py`; none of them set a share of the time
 model. The interval is the stated error: published over predicted has to lie inside it.
+"""
+
+NO_FIELD = """None of it is done by a framework and version that a plan can name
+([decision 0031](decisions/0031-causes-without-a-field.md)).
 """
 
 MISSING = """

@@ -1,8 +1,9 @@
 """Seconds and memory of dry runs, beside PyTorch's MemTracker on the same steps.
 
 Run: python -m benchmarks.dry_run [part ...]; parts are ``small`` (Qwen2.5-0.5B), ``large`` (7B),
-``grpo``, ``grade`` and ``sharded``, all of them by default. Each figure comes from a fresh process;
-a first run of a small plan pays for imports and is not counted. Prints a table, then a JSON line.
+``grpo``, ``trl``, ``verl``, ``grade`` and ``sharded``, all of them by default. Each figure comes
+from a fresh process; a first run of a small plan pays for imports and is not counted. Prints a
+table, then a JSON line.
 
 CPU time is what the process itself used; wall time also waits for whatever else the machine does.
 """
@@ -49,6 +50,11 @@ GRPO = {
     "gpus": 8,
     "sharding": "fsdp2",
 }
+FRAMEWORKS = {
+    "trl": {**GRPO, "framework": "trl", "kl": "none"},
+    "verl": {**GRPO, "framework": "verl"},
+}
+"""The same by their own code."""
 GRADE = {
     "model": "Qwen/Qwen3-4B",
     "method": "grade",
@@ -177,6 +183,10 @@ WORK: dict[str, dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any], d
     for size, plan in (("small", SMALL), ("large", LARGE))
 } | {
     "grpo": {"7B GRPO, FSDP2 on 8 GPUs: an answer": (answered, GRPO, {})},
+    **{
+        name: {f"7B GRPO by {name}'s code on 8 GPUs: an answer": (answered, values, {})}
+        for name, values in FRAMEWORKS.items()
+    },
     "grade": {"GRADE, 32 tokens, three Qwen3-4B: an answer": (answered, GRADE, {})},
     "sharded": {"70B SFT, FSDP2 on 64 GPUs: an answer": (answered, SHARDED, {})},
 }

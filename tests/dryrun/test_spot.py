@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evidence import STEPS, Evidence
 from planner import catalog
 from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
@@ -155,32 +156,18 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Port]:
 
 def asked(port: Port, config: Mapping[str, Any], **changes: Any) -> Plan:
     """The plan of a pasted config, measured where that is missing."""
-    encoded = catalog.encode_config(catalog.parse_config(json.dumps(config)).config)
     with spot.measuring(port.measure):
-        return Plan(**{**STEP, **changes, "config": encoded})
+        return planned(config, changes)
+
+
+def planned(config: Mapping[str, Any], changes: Mapping[str, Any]) -> Plan:
+    encoded = catalog.encode_config(catalog.parse_config(json.dumps(config)).config)
+    return Plan(**{**STEP, **changes, "config": encoded})
 
 
 # transformers does not checkpoint JetMoE.
 CASES = [(name, how) for name in LIVE for how in ("none", "full") if LIVE[name] is not SPLIT]
-
-
-@pytest.mark.parametrize(("name", "checkpointing"), [*CASES, ("experts by split", "none")])
-def test_the_estimate_is_that_of_a_dry_run_of_every_layer(
-    port: Port, name: str, checkpointing: str
-) -> None:
-    plan = asked(port, LIVE[name], gradient_checkpointing=checkpointing)
-    found = port.run(plan, full_depth=True)
-    assert not found.errors
-    pairs = [one for one in found.comparisons if one.executed and one.dry_bytes]
-    assert len(pairs) == 3
-    for one in pairs:
-        # Small models: some tens of KiB that large ones do not notice.
-        assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01, abs=48 * 1024), one.phase
-    said = " ".join(estimate(plan).warnings)
-    assert "measured on the spot" in said
-    assert ("multimodal" in said) == (name == "multimodal")
-    assert ("spread evenly" in said) == name.startswith("experts")
-
+CASES.append(("experts by split", "none"))
 
 ADAPTERS: dict[str, Any] = {"finetuning": "lora", "lora_rank": 12, "lora_targets": "all-linear"}
 WAYS: dict[str, dict[str, Any]] = {
@@ -199,6 +186,54 @@ WAYS: dict[str, dict[str, Any]] = {
     "padded for flash": {"attention": "flash"},
     "full for flash": {"batch_shape": "full", "attention": "flash"},
 }
+NAMES = [*(f"{name}, {how}" for name, how in CASES), *WAYS]
+EVIDENCE = Evidence(
+    "spot",
+    of=(*(f"planner.dryrun.run.{name}" for name in ("worker", "execute", "spot")), *STEPS),
+    kinds={name: "a way" if name in WAYS else "a model" for name in NAMES},
+)
+
+
+def beside(
+    port: Port, case: str, config: Mapping[str, Any], **changes: Any
+) -> tuple[Plan, dict[str, tuple[int, int]]]:
+    """A plan of a pasted config; by phase its estimate and a dry run of every layer.
+
+    What is measured of the model, too, is evidence. Its key is the case's own, so that no other
+    case's settings are in it.
+    """
+    own = {"initializer_range": 0.02 + NAMES.index(case) / 10_000}
+    text = config.get("text_config")
+    config = {**config, **({"text_config": {**text, **own}} if text else own)}
+    key = catalog.parse_config(config).spot
+
+    def compute() -> dict[str, Any]:
+        found = port.run(asked(port, config, **changes), full_depth=True)
+        assert not found.errors
+        dry = {one.phase: one.dry_bytes for one in found.comparisons if one.executed}
+        return {"measured": spot.found(key), "dry": dry}
+
+    found = EVIDENCE.figures(case, [config, STEP, changes], compute)
+    spot._known[key] = found["measured"]
+    plan = planned(config, changes)
+    closed = {phase.name: int(phase.requested_bytes) for phase in estimate(plan).phases}
+    return plan, {name: (closed[name], dry) for name, dry in found["dry"].items() if dry}
+
+
+@pytest.mark.parametrize(("name", "checkpointing"), CASES)
+def test_the_estimate_is_that_of_a_dry_run_of_every_layer(
+    port: Port, name: str, checkpointing: str
+) -> None:
+    case = f"{name}, {checkpointing}"
+    plan, found = beside(port, case, LIVE[name], gradient_checkpointing=checkpointing)
+    assert len(found) == 3
+    for phase, (closed, dry) in found.items():
+        # Small models: some tens of KiB that large ones do not notice.
+        assert closed == pytest.approx(dry, rel=0.01, abs=48 * 1024), phase
+    said = " ".join(estimate(plan).warnings)
+    assert "measured on the spot" in said
+    assert ("multimodal" in said) == (name == "multimodal")
+    assert ("spread evenly" in said) == name.startswith("experts")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -206,13 +241,12 @@ def test_adapters_packed_rows_and_flash_are_measured_too(port: Port, way: str) -
     config = {**LFM2, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 6}
     config["layer_types"] = ["conv", "full_attention"] * 3
     sizes = {"prompt_tokens": 200, "response_tokens": 312, "prompts_per_step": 4}
-    plan = asked(port, config, **{**sizes, "gradient_checkpointing": "full", **WAYS[way]})
-    found = port.run(plan, full_depth=True)
-    assert not found.errors
-    for one in found.comparisons:
-        if one.executed and one.dry_bytes:
-            # A forward that runs again stops at the last thing that it has to save.
-            assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01), one.phase
+    changes = {**sizes, "gradient_checkpointing": "full", **WAYS[way]}
+    _, found = beside(port, way, config, **changes)
+    assert found
+    for phase, (closed, dry) in found.items():
+        # A forward that runs again stops at the last thing that it has to save.
+        assert closed == pytest.approx(dry, rel=0.01), phase
 
 
 def test_a_packed_row_has_the_mask_that_keeps_its_rows_apart(port: Port) -> None:
