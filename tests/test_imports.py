@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
+from pathlib import Path
 
-from planner.imports import kept_for_good
+import pytest
+
+from planner.imports import imported_for_good, kept_for_good
 
 
 def test_what_is_imported_is_never_searched() -> None:
@@ -14,3 +18,21 @@ def test_what_is_imported_is_never_searched() -> None:
         kept: list[list[int]] = [[] for _ in range(1000)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= frozen + len(kept)
+
+
+def test_only_a_first_import_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a dry run has made since is garbage like any other."""
+    (tmp_path / "made_up_room.py").write_text("MADE = [[] for _ in range(1000)]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = imported_for_good("made_up_room")
+    try:
+        frozen = gc.get_freeze_count()
+        since: list[list[int]] = [[] for _ in range(1000)]
+        assert imported_for_good("made_up_room") is module
+        assert gc.get_freeze_count() == frozen
+        assert not any(one is made for one in gc.get_objects() for made in module.MADE[:1])
+        assert any(one is since for one in gc.get_objects())
+    finally:
+        del sys.modules["made_up_room"]

@@ -117,10 +117,14 @@ def named(family: str, changes: dict[str, Any]) -> str:
     return f"{family}-{'-'.join(map(str, changes.values()))}"
 
 
+EMPTIED = ("never", "between-phases")
+DEEP = {each: f"depth and length, cache emptied {each}" for each in EMPTIED}
+WHOLE = "what follows no formula"
 EVIDENCE = Evidence(
     "dry-run-rounds",
     of=("planner.dryrun.run.execute", "accuracy.tiny", "dryrun.test_rounds", *STEP_MODULES),
-    kinds={named(family, changes): family for family, changes in CASES},
+    kinds={named(family, changes): family for family, changes in CASES}
+    | dict.fromkeys((*DEEP.values(), WHOLE), "more"),
 )
 
 
@@ -148,28 +152,41 @@ def test_rounds_put_in_are_those_that_run(family: str, changes: dict[str, Any]) 
     assert not found["not put in"]
 
 
-@pytest.mark.parametrize("empty_cache", ["never", "between-phases"])
+@pytest.mark.parametrize("empty_cache", EMPTIED)
 def test_depth_and_length_together(empty_cache: str) -> None:
-    changes = {"grade_kl": "online", "empty_cache": empty_cache, "response_tokens": 21}
-    short, whole = both(*tiny("qwen3", layers=9, **changes))
-    assert difference(short, whole) is None
-    for one, other in zip(peaks(short), peaks(whole), strict=True):
-        assert (one.phase, one.total_bytes, one.shares) == (
-            other.phase,
-            other.total_bytes,
-            other.shares,
-        )
-    for expandable in (False, True):
-        settings = AllocatorSettings(expandable_segments=expandable)
-        assert replay(short, settings).phases == replay(whole, settings).phases
+    changes: dict[str, Any] = {"empty_cache": empty_cache, "response_tokens": 21}
+    plan, config = tiny("qwen3", layers=9, grade_kl="online", **changes)
+
+    def compute() -> dict[str, Any]:
+        short, whole = both(plan, config)
+        assert difference(short, whole) is None
+        return {"put in": held(short), "whole": held(whole)}
+
+    found = EVIDENCE.figures(DEEP[empty_cache], [plan.model_dump(), config], compute)
+    assert found["put in"] == found["whole"]
+
+
+def held(log: Log) -> list[Any]:
+    """Bytes of every phase and whose they are; and as the allocator replays them."""
+    sizes = [[one.phase, one.total_bytes, sorted([*k, v] for k, v in one.shares.items())]
+             for one in peaks(log)]  # fmt: skip
+    settings = (AllocatorSettings(expandable_segments=expandable) for expandable in (False, True))
+    return [sizes, *(repr(replay(log, each).phases) for each in settings)]
 
 
 def test_what_follows_no_formula_runs_whole() -> None:
     """A window of 32 tokens that rows grow out of between the rounds that run."""
-    changes = {"grade_kl": "online", **CACHED, "response_tokens": 24}
-    short, whole = both(*tiny("gemma3_text", **changes))
-    assert any(note.startswith("Run at full length: ") for note in short.notes)
-    assert difference(short, whole) is None
+    changes: dict[str, Any] = {"grade_kl": "online", **CACHED, "response_tokens": 24}
+    plan, config = tiny("gemma3_text", **changes)
+
+    def compute() -> dict[str, Any]:
+        short, whole = both(plan, config)
+        assert difference(short, whole) is None
+        return {"put in": digest(short), "whole": digest(whole), "notes": short.notes}
+
+    found = EVIDENCE.figures(WHOLE, [plan.model_dump(), config], compute)
+    assert found["put in"] == found["whole"]
+    assert any(note.startswith("Run at full length: ") for note in found["notes"])
 
 
 def test_which_rounds_run() -> None:
