@@ -216,7 +216,9 @@ def beside(
     found = EVIDENCE.figures(case, [config, STEP, changes], compute)
     spot._known[key] = found["measured"]
     plan = planned(config, changes)
-    closed = {phase.name: int(phase.requested_bytes) for phase in estimate(plan).phases}
+    phases = [phase for phase in estimate(plan).phases if phase.executed]
+    closed = {phase.name: int(phase.requested_bytes) for phase in phases}
+    assert closed.keys() == found["dry"].keys()
     return plan, {name: (closed[name], dry) for name, dry in found["dry"].items() if dry}
 
 
