@@ -1,13 +1,13 @@
 """What expensive cases really gave, committed, and replayed while nothing that decides it changed.
 
 A case has two sides: what the product says, computed and asserted in every run, and what a real
-step, a model built by transformers or a dry run of full depth gives, which takes seconds. The
-second side stands in ``tests/evidence/FAMILY.json`` under a key: a hash of the source of every
-module that computes it (what they import included, closed form left out), of the versions of the
-libraries, and of the case's own inputs. Ordinary runs compute it anew for an eighth of each
-family's cases, which rotates as the sources change, and wherever the key has changed; a figure
-computed anew has to be the committed one. ``--full`` computes all, ``--write-evidence`` with it
-writes the files.
+step, a model built by transformers, a dry run or a search gives, which takes seconds. The second
+side stands in ``tests/evidence/FAMILY.json`` under a key: a hash of the source of every
+module that computes it (what they import included; of the closed form what a step reads, or all
+where it is what computes them), of the versions of the libraries, and of the case's own inputs.
+Ordinary runs compute it anew for an eighth of each family's cases, which rotates as the sources
+change, and wherever the key has changed; a figure computed anew has to be the committed one.
+``--full`` computes all, ``--write-evidence`` with it writes the files.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,29 @@ CLOSED_FORM = (
     *("planner.plan", "planner.cautions", "planner.sweeps.table", "planner.launch"),
 )
 """What a plan and its estimate are made of: a plan's values stand in the key themselves."""
-LIBRARIES = ("torch", "transformers", "peft")
-STEPS = tuple(
-    sorted(
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for pattern in ("**/step.py", "methods/*/__init__.py", "frameworks/*/__init__.py")
-        for path in (ROOT / "planner").glob(pattern)
-    )
+READ = (
+    *("planner.formulas.logits", "planner.formulas.activations.liger", "planner.formulas.lora"),
+    *("planner.formulas.parameters", "planner.formulas.polynomial", "planner.formulas.allocator"),
+    *("planner.formulas.state", "planner.formulas.sharding", "planner.plan.facts"),
+    *("planner.plan.trainers", "planner.launch.script"),
 )
+"""Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted."""
+DATA = ("planner/catalog", "planner/plan")
+LIBRARIES = ("torch", "transformers", "peft")
+
+
+def named(*patterns: str) -> tuple[str, ...]:
+    """The modules of ``planner`` whose files match, for those that are imported by name."""
+    return tuple(
+        sorted(
+            ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            for pattern in patterns
+            for path in (ROOT / "planner").glob(pattern)
+        )
+    )
+
+
+STEPS = named("**/step.py", "methods/*/__init__.py", "frameworks/*/__init__.py")
 """The rooms of methods and frameworks, and the methods' own steps: all are imported by name."""
 ONE_IN = 8
 
@@ -58,17 +74,24 @@ class Evidence:
         of: the modules that compute the figures.
         kinds: every case by name, with the kind whose eighth it belongs to.
         within: what another processor's kernels may make of a number, relative to it.
+        closed_form: whether it is what computes them, so that all of it decides.
     """
 
     def __init__(
-        self, family: str, of: Iterable[str], kinds: Mapping[str, str], within: float = 0.0
+        self,
+        family: str,
+        of: Iterable[str],
+        kinds: Mapping[str, str],
+        within: float = 0.0,
+        closed_form: bool = False,
     ):
         self.family, self.within = family, within
         names[family] = sorted(kinds)
         modules = tuple(of)
-        gone = [module for module in modules if _path(module) is None]
+        gone = [module for module in modules if _path(module, closed_form) is None]
         assert not gone, f"{family}: {gone} have moved, and a hash must cover them"
-        self.sources = sources_of(modules)
+        self.sources = sources_of(modules, closed_form)
+        self.files = frozenset(files_of(modules, closed_form))
         self._kept: dict[str, Any] = {}
         if self._file.exists():
             self._kept = json.loads(self._file.read_text("utf-8"))
@@ -137,6 +160,8 @@ def _alike(one: Any, other: Any, within: float) -> bool:
         return one.keys() == other.keys() and all(
             _alike(one[key], other[key], within) for key in one
         )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other, repeat(within)))
     if isinstance(one, int | float) and isinstance(other, int | float):
         return abs(one - other) <= within * abs(one)
     return bool(one == other)
@@ -155,25 +180,45 @@ def _hash(value: Any) -> str:
 
 
 @cache
-def sources_of(modules: tuple[str, ...]) -> str:
-    """A hash of modules, of all they import here, and of the libraries and the kind of machine."""
-    seen: dict[str, str] = {}
+def files_of(modules: tuple[str, ...], closed_form: bool = False) -> dict[Path, str]:
+    """Modules and all they import here: their files, and what these say without docstrings."""
+    seen: dict[Path, str] = {}
     waiting = list(modules)
     while waiting:
-        path = _path(waiting.pop())
-        if path is not None and str(path.relative_to(ROOT)) not in seen:
-            seen[str(path.relative_to(ROOT))], imported = _read(path)
+        module = waiting.pop()
+        path = _path(module, closed_form)
+        if path is not None and path not in seen:
+            seen[path], imported = _read(path)
             waiting += imported
-    libraries = {name: metadata.version(name) for name in LIBRARIES}
-    return _hash([sorted(seen.values()), libraries, platform.machine(), platform.system()])
+            if closed_form:  # its package, which is imported before it
+                waiting.append(module.rpartition(".")[0])
+    return seen
 
 
 @cache
-def _path(module: str) -> Path | None:
-    """The file of a module of this repository; None for others and for the closed form."""
-    if any(module == part or module.startswith(f"{part}.") for part in CLOSED_FORM):
-        return None
-    if module.rpartition(".")[2].startswith("memory"):
+def sources_of(modules: tuple[str, ...], closed_form: bool = False) -> str:
+    """A hash of modules, of all they import here, and of the libraries and the kind of machine."""
+    seen = files_of(modules, closed_form)
+    libraries = {name: metadata.version(name) for name in LIBRARIES}
+    data = [*map(_digest, _data())] if closed_form else []
+    return _hash([sorted(seen.values()), libraries, platform.machine(), platform.system(), *data])
+
+
+def _data() -> list[Path]:
+    """What the closed form reads of cards, models and kernels."""
+    files = (path for room in DATA for path in (ROOT / room).rglob("*") if path.is_file())
+    return sorted(path for path in files if path.suffix in (".json", ".npz"))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _path(module: str, closed_form: bool = False) -> Path | None:
+    """The file of a module of this repository; None for others, and for what only estimates."""
+    estimates = _inside(module, CLOSED_FORM) or module.rpartition(".")[2].startswith("memory")
+    if estimates and not closed_form and not _inside(module, READ):
         return None
     place = module.replace(".", "/")
     for room in (ROOT, ROOT / "tests"):
@@ -181,6 +226,10 @@ def _path(module: str) -> Path | None:
             if path.exists() and path.relative_to(ROOT).parts[0] in ROOMS:
                 return path
     return None
+
+
+def _inside(module: str, parts: Iterable[str]) -> bool:
+    return any(module == part or module.startswith(f"{part}.") for part in parts)
 
 
 @cache

@@ -12,15 +12,20 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-SHARED = ("tests/browser/", "tests/launch/", "tests/trial/history/")
-"""Folders whose files share what a session starts."""
+SHARED = (
+    *("tests/browser/test_app", "tests/browser/test_trial", "tests/browser/"),
+    *("tests/launch/", "tests/trial/history/"),
+)
+"""Files that share what a session starts. A browser's are three rooms, of two minutes and of five:
+in one process alone they would take as long as all the others together."""
 
 HEAVY = (
     "tests/browser/",
-    "tests/search/test_properties.py",
     "tests/launch/",
-    "tests/dryrun/test_spot.py",
     "tests/trial/test_dispatch.py",
+    "tests/browser/test_app",
+    "tests/browser/test_trial",
+    "tests/dryrun/test_spot.py",
     "tests/accuracy/test_framework_grid.py",
     "tests/dryrun/test_depth.py",
     "tests/formulas/test_activations_peaks.py",

@@ -13,6 +13,7 @@ import evidence
 from evidence import ROOT, Evidence
 from shares import HEAVY, SHARED, heaviest_first, room
 
+STEP = "from planner.near import SIZE\nfrom planner.formulas import lora, sums\n"
 KINDS = {f"case {number}": "even" if number % 2 == 0 else "odd" for number in range(16)}
 
 
@@ -21,10 +22,12 @@ def _own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Sources and figures of a repository of the test's own; nothing computed so far."""
     for name, text in (
         ("planner/__init__.py", "from planner import far\n"),
-        ("planner/step.py", "from planner.near import SIZE\nfrom planner.formulas import sums\n"),
+        ("planner/step.py", STEP),
         ("planner/near.py", "def later():\n    import accuracy.deep\nSIZE = 1\n"),
         ("planner/far.py", "SIZE = 1\n"),
         ("planner/formulas/sums.py", "SIZE = 1\n"),
+        ("planner/formulas/lora.py", "SIZE = 1\n"),
+        ("planner/catalog/gpus.json", "[]"),
         ("accuracy/deep.py", "SIZE = 1\n"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -46,6 +49,7 @@ def forget() -> Any:
 
     def clear() -> None:
         evidence.sources_of.cache_clear()
+        evidence.files_of.cache_clear()
         evidence._path.cache_clear()
         evidence._read.cache_clear()
         evidence.gathered.clear()
@@ -102,6 +106,7 @@ def test_changed_inputs_are_computed(forget: Callable[[], None]) -> None:
         ("accuracy/deep.py", True),
         ("planner/far.py", False),
         ("planner/formulas/sums.py", False),
+        ("planner/formulas/lora.py", True),
     ],
 )
 def test_a_changed_source_counts_if_the_figures_come_from_it(
@@ -115,6 +120,22 @@ def test_a_changed_source_counts_if_the_figures_come_from_it(
     forget()
     path.write_text(path.read_text("utf-8") + "MORE = 2\n", "utf-8")
     assert len(ask(family())) == (len(KINDS) if counts else 2)
+
+
+@pytest.mark.parametrize("changed", ["planner/formulas/sums.py", "planner/catalog/gpus.json"])
+def test_all_of_the_closed_form_and_its_data_count_where_it_computes(
+    changed: str, forget: Callable[[], None], tmp_path: Path
+) -> None:
+    def closed() -> Evidence:
+        return Evidence("some", of=("planner.step",), kinds=KINDS, closed_form=True)
+
+    ask(closed())
+    evidence.write()
+    forget()
+    assert len(ask(closed())) == 2
+    forget()
+    (tmp_path / changed).write_text("[1]", "utf-8")
+    assert len(ask(closed())) == len(KINDS)
 
 
 def test_what_is_no_longer_replayed_is_counted(forget: Callable[[], None]) -> None:
@@ -149,8 +170,9 @@ def test_a_full_run_replays_nothing_and_writes_what_it_found(
 
 def test_a_figure_that_is_not_the_committed_one_is_noticed(forget: Callable[[], None]) -> None:
     committed(forget)
-    with pytest.raises(AssertionError, match="scripts/test --full --write-evidence"):
-        ask(family(), figure=8)
+    for live in family()._live:
+        with pytest.raises(AssertionError, match="scripts/test --full --write-evidence"):
+            family().figures(live, 0, lambda: 8)
 
 
 def test_another_processor_may_be_a_little_apart(forget: Callable[[], None]) -> None:
@@ -183,15 +205,16 @@ def test_a_module_that_has_moved_is_not_left_out(forget: Callable[[], None]) -> 
 
 
 def test_the_closed_form_is_where_it_is_left_out() -> None:
-    for module in evidence.CLOSED_FORM:
+    for module in (*evidence.CLOSED_FORM, *evidence.READ):
         place = ROOT / module.replace(".", "/")
         assert place.is_dir() or place.with_suffix(".py").exists(), f"{module} has moved"
 
 
 def test_rooms_stay_together_and_the_heaviest_come_first() -> None:
-    assert room("tests/browser/test_app.py::test_x[a::b]") == "tests/browser/"
+    assert room("tests/browser/test_walks.py::test_x[a::b]") == "tests/browser/"
+    assert room("tests/browser/test_trial_real.py::test_x") == "tests/browser/test_trial"
     assert room("tests/plan/test_link.py::test_x") == "tests/plan/test_link.py"
     places = [heaviest_first(f"{path}::test") for path in (*HEAVY, "tests/test_cost.py")]
     assert places == sorted(set(places))
     for path in (*HEAVY, *SHARED):
-        assert (ROOT / path).exists(), f"{path} has moved: tests/shares.py"
+        assert list(ROOT.glob(f"{path}*")), f"{path} has moved: tests/shares.py"

@@ -11,6 +11,7 @@ from accuracy import framework_summary, grid
 from accuracy.framework_grid import GRIDS, FrameworkGrid
 from accuracy.grid_summary import differences, percentile, stored
 from accuracy.pairs import all_pairs
+from grid_rows import SAME, unchanged
 from planner.frameworks import own_step
 from planner.plan import Plan
 
@@ -49,8 +50,6 @@ TERMS = {
     ("trl", 62, "policy backward"): "of hidden states the gathered rows alone are kept",
 }
 """By grid, number and phase of the plan."""
-SAME = (28,)
-"""Number of a plan of each that every run of the tests runs dry again."""
 
 
 def _fields(found: FrameworkGrid) -> tuple[str, ...]:
@@ -116,8 +115,7 @@ def test_a_term_that_the_grid_has_shown_stays(name: str, number: int, phase: str
 @pytest.mark.parametrize("number", SAME)
 @EACH
 def test_dry_runs_are_still_what_is_committed(found: FrameworkGrid, number: int) -> None:
-    row = stored(found.measured)["rows"][number]
-    assert grid.measured(row["fields"], found.framework)["phases"] == row["phases"]
+    unchanged(found.name, number, stored(found.measured)["rows"][number], found.framework)
 
 
 def test_the_page_says_how_far_apart_they_are() -> None:

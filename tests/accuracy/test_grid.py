@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from accuracy import grid, grid_summary
 from accuracy.pairs import Design, Row, all_pairs, pairs_of
+from grid_rows import AGAIN, EARLIER, OF_THE_STEP, unchanged
 from planner import catalog
 
 FIELDS = tuple(
@@ -19,10 +18,6 @@ FIELDS = tuple(
 """Settings that a plan's fields show as they were drawn."""
 
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-EARLIER = json.loads((FIXTURES / "grid-terms.json").read_text("utf-8"))
-"""Rows of an earlier grid, each with a term that it once showed missing, or the step's own."""
-OF_THE_STEP = [at for at, row in enumerate(EARLIER["rows"]) if not row["terms"]]
 TERMS = {
     (267, "policy backward"): "autocast widens layer norms and powers over half-precision weights",
     (39, "policy forward"): "autocast casts for adapters beside 4-bit weights, and peft does not",
@@ -133,18 +128,12 @@ def test_a_term_that_an_earlier_grid_has_shown_stays(number: int, phase: str) ->
 
 # What a step's work returns under FSDP may be a view; the step writes into none.
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
-@pytest.mark.parametrize("number", range(7, 320, 53))  # rows that take seconds, not a minute
+@pytest.mark.parametrize("number", AGAIN)
 def test_dry_runs_are_still_what_is_committed(number: int) -> None:
-    unchanged(grid_summary.stored()["rows"][number])
+    unchanged("ours", number, grid_summary.stored()["rows"][number])
 
 
 @pytest.mark.parametrize("number", OF_THE_STEP)
 def test_the_step_still_is_what_was_mended(number: int) -> None:
     """DPO's reference ran under autocast, and stayed gathered."""
-    unchanged(EARLIER["rows"][number])
-
-
-def unchanged(row: dict[str, Any]) -> None:
-    again = grid.measured(row["fields"])
-    assert again.get("error") == row.get("error")
-    assert again.get("phases") == row.get("phases")
+    unchanged("earlier", number, EARLIER["rows"][number])

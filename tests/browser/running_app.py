@@ -81,12 +81,7 @@ def _server(cache: str, data: str, of: Path, port: int) -> Iterator[str]:
         cwd=of,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={
-            **os.environ,
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "HEADROOM_CACHE": cache,
-            "HEADROOM_DATA": data,
-        },
+        env={**os.environ, "HEADROOM_CACHE": cache, "HEADROOM_DATA": data},
     )
     address = f"http://127.0.0.1:{port}"
     PROCESSES[address] = process.pid

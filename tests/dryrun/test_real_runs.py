@@ -78,10 +78,11 @@ EVIDENCE = Evidence(
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_phase_peaks_where_the_allocator_says(case: Case) -> None:
     plan, configs = case.plan, case.configs
-    real = EVIDENCE.figures(
-        str(case), [plan.model_dump(), configs], lambda: real_peaks(plan, configs)
+    real, dry = EVIDENCE.figures(
+        str(case),
+        [plan.model_dump(), configs],
+        lambda: [real_peaks(plan, configs), dry_peaks(plan, configs)],
     )
-    dry = dry_peaks(plan, configs)
     assert list(dry) == list(real)
     apart = {name: dry[name] - real[name] for name in real}
     assert not {name: one for name, one in apart.items() if abs(one) > TOLERANCE * real[name]}

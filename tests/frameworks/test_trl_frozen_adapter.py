@@ -11,6 +11,7 @@ import torch
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, DDP, ENGINE, FSDP2, HF, KL, Case
 from accuracy.trl_runs import dry_peaks, real_peaks
 from dry_peaks import meets_dry_run
+from framework_runs import COPIES, real_and_dry
 from planner.frameworks.trl import FRAMEWORK, limits, own_step
 
 torch.set_num_threads(1)
@@ -34,9 +35,10 @@ def test_the_closed_form_is_what_trl_does(case: Case) -> None:
     meets_dry_run(plan, within=TOLERANCE, code=FRAMEWORK.name)
 
 
-@pytest.mark.parametrize("case", CASES[:2], ids=str)
-def test_every_phase_peaks_where_the_allocator_says(case: Case) -> None:
-    assert dry_peaks(case) == pytest.approx(real_peaks(case), rel=TOLERANCE)
+@pytest.mark.parametrize(("case", "name"), [*zip(CASES[:2], COPIES, strict=True)], ids=str)
+def test_every_phase_peaks_where_the_allocator_says(case: Case, name: str) -> None:
+    real, dry = real_and_dry(case, lambda: real_peaks(case), lambda: dry_peaks(case), name)
+    assert dry == pytest.approx(real, rel=TOLERANCE)
 
 
 def test_the_copy_is_there_beside_what_trains() -> None:

@@ -11,6 +11,7 @@ from trl.models.activation_offloading import OffloadActivations
 
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, CASES, PAIRS, Case
 from accuracy.trl_runs import dry_peaks, least_peaks
+from framework_runs import OFFLOADED, real_and_dry
 from planner.dryrun.logs import curve
 from planner.estimate import estimate
 from planner.frameworks.trl import FRAMEWORK, own_step
@@ -21,8 +22,7 @@ from planner.units import MIB
 torch.set_num_threads(1)
 
 NAMED = {case.name: case for case in CASES}
-OF_TRAINER = "SFT, LoRA, activations offloaded"
-OF_STATE = "SFT, state offloaded"
+OF_TRAINER, OF_STATE = OFFLOADED
 OF_ACCELERATE = "SFT, FSDP2, activations offloaded"
 BROKEN = (RuntimeError, NotImplementedError, AttributeError, TypeError, AssertionError)
 
@@ -31,7 +31,7 @@ BROKEN = (RuntimeError, NotImplementedError, AttributeError, TypeError, Assertio
 def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     case = NAMED[name]
     assert not own_step.refusal(case.plan)
-    real, dry = least_peaks(case), dry_peaks(case)
+    real, dry = real_and_dry(case, lambda: least_peaks(case), lambda: dry_peaks(case))
     assert dry == pytest.approx(real, rel=1e-5) and list(dry) == list(real)
 
 

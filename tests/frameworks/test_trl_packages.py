@@ -16,6 +16,7 @@ from accuracy.trl_cases import ADAPTERS, CASES, EIGHT_BIT, FSDP2, PACKED, QWEN, 
 from accuracy.trl_packages import packages as real_packages
 from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
+from framework_runs import WITHOUT_PACKAGES, real_and_dry
 from planner.estimate import estimate
 from planner.frameworks import OWN
 from planner.frameworks.trl import FRAMEWORK, own_step
@@ -26,8 +27,6 @@ torch.set_num_threads(1)
 
 TOLERANCE = 1e-3
 NAMED = {case.name: case for case in CASES}
-HERE = ("SFT, packed", "SFT, packed, flash, autocast", "SFT, fp16")
-"""Their real runs need no package."""
 KEPT = (
     "DPO, LoRA, 8-bit AdamW",
     "GRPO, KL, paged AdamW",
@@ -39,14 +38,17 @@ TABLE = 4096 * 256
 """Values of the embedding of the cases' Qwen2."""
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", WITHOUT_PACKAGES)
 def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     case = NAMED[name]
     assert not own_step.refusal(case.plan)
-    with real_packages(case.plan):
-        real = real_peaks(case)
+
+    def with_packages() -> dict[str, int]:
+        with real_packages(case.plan):
+            return real_peaks(case)
+
+    real, dry = real_and_dry(case, with_packages, lambda: dry_peaks(case))
     assert stored()["cases"][name]["real_bytes"] == pytest.approx(real, rel=TOLERANCE)
-    dry = dry_peaks(case)
     assert list(dry) == list(real) and dry == pytest.approx(real, rel=TOLERANCE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -15,6 +16,7 @@ from accuracy import trl_runs
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, CASES, CHECKPOINTED, DDP, FSDP2, HF, KL, Case
 from accuracy.trl_runs import dry_peaks, least_peaks
 from accuracy.trl_summary import stored
+from framework_runs import SHARDED, real_and_dry
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
@@ -43,9 +45,10 @@ class Collected(Phases):
 
 def test_every_phase_peaks_where_the_allocator_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trl_runs, "Phases", Collected)
-    case = NAMED["SFT, FSDP2"]
-    dry = dry_peaks(case)
-    real = least_peaks(case)
+    case, how = NAMED[SHARDED], inspect.getsource(Collected)
+    real, dry = real_and_dry(
+        case, lambda: least_peaks(case), lambda: dry_peaks(case), more=how
+    )
     assert stored()["cases"][case.name]["real_bytes"] == pytest.approx(real, rel=TOLERANCE)
     assert dry == pytest.approx(real, rel=TOLERANCE) and list(dry) == list(real)
 

@@ -14,6 +14,7 @@ from accuracy.trl_cases import AUTOCAST, BASE, CASES, ENGINE, FOUR_BIT, HALF, LI
 from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from dry_peaks import meets_dry_run
+from framework_runs import real_and_dry
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.document import dry_run_to_json
 from planner.dryrun.ask.stand_in import OURS, stand_in
@@ -39,7 +40,7 @@ CLOSED = (*(NAMED[name] for name in ("SFT, eager, foreach", "DPO, LoRA")), *FOUR
 @pytest.mark.parametrize("name", LIVE)
 def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     case = NAMED[name]
-    real, dry = real_peaks(case), dry_peaks(case)
+    real, dry = real_and_dry(case, lambda: real_peaks(case), lambda: dry_peaks(case))
     assert stored()["cases"][name]["real_bytes"] == pytest.approx(real, rel=TOLERANCE)
     assert list(dry) == list(real)
     apart = {phase: dry[phase] / real[phase] - 1 for phase in real}

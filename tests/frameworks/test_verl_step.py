@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 from accuracy.verl_cases import BASE, CASES, LIVE, Case
 from accuracy.verl_runs import dry_peaks, real_peaks
 from dry_peaks import meets_dry_run
+from framework_runs import real_and_dry
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs import curve
 from planner.dryrun.logs.log import PHASE
@@ -41,7 +42,9 @@ WHOLE = {
 @pytest.mark.parametrize(("name", "head"), LIVE.items())
 def test_every_phase_peaks_where_the_allocator_says(name: str, head: On) -> None:
     case = NAMED[name]
-    real, dry = real_peaks(case, head), dry_peaks(case, head)
+    real, dry = real_and_dry(
+        case, lambda: real_peaks(case, head), lambda: dry_peaks(case, head), more=head
+    )
     assert list(dry) == list(real)
     apart = {phase: dry[phase] / real[phase] - 1 for phase in real}
     assert not {phase: one for phase, one in apart.items() if abs(one) > TOLERANCE}, apart

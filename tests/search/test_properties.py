@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evidence import ROOT, Evidence, named
 from planner.plan import Plan, choices
 from planner.search.judging import rows_of
 from planner.search.pool import Candidate, Pool
@@ -50,17 +54,20 @@ FREER = (
 )
 
 
-def never_worse(plan: Plan, wishes: Sequence[Wish]) -> None:
+def bests(plan: Plan, wish: Wish) -> dict[str, list[float]]:
+    """The line of each tier's winner, of those that have one."""
+    found = staged(plan, wish)
+    winners = {name: found.winner(name) for name in NAMES}
+    return {name: [*one.line] for name, one in winners.items() if one is not None}
+
+
+def never_worse(wishes: Sequence[Wish], found: Sequence[dict[str, list[float]]]) -> None:
     """Each wish allows what those before it do, and more."""
-    before: dict[str, tuple[float, ...]] = {}
-    for wish in wishes:
-        found = staged(plan, wish)
-        for name in NAMES:
-            one = found.winner(name)
-            if name in before:
-                assert one is not None and one.line <= before[name], (name, wish)
-            if one is not None:
-                before[name] = one.line
+    before: dict[str, list[float]] = {}
+    for wish, lines in zip(wishes, found, strict=True):
+        for name in before:
+            assert name in lines and lines[name] <= before[name], (name, wish)
+        before = lines
     assert before
 
 
@@ -79,14 +86,19 @@ def test_more_freedom_never_gives_a_worse_best(plan: str, goal: str) -> None:
         wishes.append(replace(wishes[-1], **more))
     if goal == "longest":  # each is divided down to 128 tokens, which takes ten times as long
         wishes = [wishes[1], wishes[-1]]
-    never_worse(Plan(**PLANS[plan]), wishes)
+    asked, inputs = Plan(**PLANS[plan]), [PLANS[plan], [*map(asdict, wishes)]]
+    found = EVIDENCE.figures(
+        f"freedom, {plan}, {goal}", inputs, lambda: [bests(asked, wish) for wish in wishes]
+    )
+    never_worse(wishes, found)
 
 
 def test_the_longest_on_one_card_is_not_hidden_by_another_as_long_on_the_grid() -> None:
     """Both hold 65,536 tokens; one has room for a few more, the other is faster."""
     plan, free = Plan(**PLANS["sharded"]), ("offload", "micro_batch_size")
     one = Wish(goal="longest", free=free, max_gpus=32)
-    never_worse(plan, [one, replace(one, cards=("h100-80gb",))])
+    wishes = [one, replace(one, cards=("h100-80gb",))]
+    never_worse(wishes, [bests(plan, wish) for wish in wishes])
 
 
 def test_all_weights_keep_their_dtypes_where_adapters_were_allowed() -> None:
@@ -112,7 +124,7 @@ def test_an_engine_of_its_own_leaves_the_trainer_one_gpu_at_least() -> None:
 @pytest.mark.parametrize("plan", ON_GPUS)
 def test_more_gpus_never_give_a_worse_best(plan: str) -> None:
     wishes = [Wish(goal="fastest", free=(), max_gpus=most) for most in (0, 8, 32)]
-    never_worse(Plan(**ON_GPUS[plan]), wishes)
+    never_worse(wishes, [bests(Plan(**ON_GPUS[plan]), wish) for wish in wishes])
 
 
 ON_ANY = tuple(goal for goal in GOALS if goal != "longest")
@@ -153,23 +165,74 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize(("key", "goal", "more"), CASES)
-def test_no_single_edit_beats_the_best(key: str, goal: str, more: dict[str, Any]) -> None:
-    """Whatever value of one free field is tried, by an estimate of its own."""
-    plan = Plan(**PLANS[key])
-    free = (*FREER[-1], "offload", "gpu_memory_utilization")
-    most = {"max_gpus": 16} if goal == "fewest-gpus" else {}
-    asked = wish(goal, free=free, **{**most, **more})
+EVIDENCE = Evidence(
+    "searches",
+    of=(
+        "search.test_properties",
+        *named("methods/*/*.py", "frameworks/*/*.py", "frameworks/*/trainers/*.py"),
+    ),
+    kinds={f"freedom, {plan}, {goal}": "freedom" for plan in PLANS for goal in GOALS}
+    | {f"edits, {key}, {goal}, {len(more)} more": "edits" for key, goal, more in CASES},
+    within=1e-9,
+    closed_form=True,
+)
+
+
+def with_edits(plan: Plan, asked: Wish) -> dict[str, Any]:
+    """Each tier's best line, that of the best single edit of each field, how many were tried."""
     found = staged(plan, asked)
-    tried = 0
+    figures: dict[str, Any] = {"tried": 0}
     for name in NAMES:
         one = found.winner(name)
         assert one is not None
-        for field in (VALUES.keys() | {"finetuning"}) & asked.freed:
+        edits: dict[str, list[float]] = {}
+        for field in sorted((VALUES.keys() | {"finetuning"}) & asked.freed):
             pool = Pool(found.space.plan, asked, plan)
             said = [each for each in edited(found, one, field) if found.expressible(each)]
             pool.take(rows_of(found.space.plan, said, {}, None), said, {})
-            tried += pool.plans
+            figures["tried"] += pool.plans
             for other in pool.best[name][:1]:
-                assert other.line >= one.line, (name, other.changes)
-    assert tried > 20
+                edits[field] = [*other.line]
+        figures[name] = {"best": [*one.line], "edits": edits}
+    return figures
+
+
+@pytest.mark.parametrize(("key", "goal", "more"), CASES)
+def test_no_single_edit_beats_the_best(key: str, goal: str, more: dict[str, Any]) -> None:
+    """Whatever value of one free field is tried, by an estimate of its own."""
+    free = (*FREER[-1], "offload", "gpu_memory_utilization")
+    most = {"max_gpus": 16} if goal == "fewest-gpus" else {}
+    asked = wish(goal, free=free, **{**most, **more})
+    found = EVIDENCE.figures(
+        f"edits, {key}, {goal}, {len(more)} more",
+        [PLANS[key], asdict(asked)],
+        lambda: with_edits(Plan(**PLANS[key]), asked),
+    )
+    for name in NAMES:
+        for field, line in found[name]["edits"].items():
+            assert line >= found[name]["best"], (name, field)
+    assert found["tried"] > 20
+
+
+LOADED = """
+import sys
+from planner.plan import Plan
+from planner.search.wish import Wish
+from search.whole import staged
+for framework in ("plain", "trl", "verl"):
+    assert staged(Plan(framework=framework, gpus=2), Wish(free=())).pool.plans
+files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+print(*filter(None, files), sep="\\n")
+"""
+
+
+def test_the_key_covers_whatever_a_search_loads() -> None:
+    """Methods, frameworks and trainers are imported by name, which no reading of sources finds."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT / "tests", check=True, capture_output=True,
+        text=True, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    ours = {path for path in loaded if path.is_relative_to(ROOT / "planner")}
+    assert len(ours) > 200
+    assert ours <= EVIDENCE.files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 from planner.dryrun.logs import log as logs
@@ -53,7 +52,7 @@ def dry_run(
     """
     if plan.finetuning != "full":
         # Classes of its have tensors: imported in a run, they would be among the run's.
-        import_module("peft")
+        imported_for_good("peft")
     filled = {role: filled_in(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
     if not ours(code):
