@@ -98,16 +98,20 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
 
 
 def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:
-    each: list[tuple[Num, Num]] = [(count, _whole(size * share + 0.5)) for count, share in layout]
     if not layout:
         count = maximum(tensors, 1)
-        each = [(count, _whole(ceil_div(size, count)))]
-    allocated: Num = sum(count * _blocks(one) for count, one in each)
+        return _alike(count, _whole(ceil_div(size, count)), expandable)
+    parts = [_alike(count, _whole(size * share + 0.5), expandable) for count, share in layout]
+    return sum([held for held, _ in parts]), sum([left for _, left in parts])
+
+
+def _alike(count: Num, each: Num, expandable: bool) -> tuple[Num, Num]:
+    """The same of so many tensors of so many bytes each."""
+    allocated = count * _blocks(each)
     if expandable:
         return allocated, 0
-    ends = [(count, *_ends(one)) for count, one in each]
-    inside: Num = sum(count * stays for count, stays, _ in ends)
-    return allocated + inside, sum(count * left for count, _, left in ends)
+    stays, left = _ends(each)
+    return allocated + count * stays, count * left
 
 
 # Weights and optimizer state recur in every phase, as terms of the same sizes.

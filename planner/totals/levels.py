@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from planner.formulas import allocator
 from planner.formulas.sharding import UNSHARDED
 from planner.numeric import Num, total
-from planner.term import OUTSIDE, Bundle, Instant, Term
+from planner.term import OUTSIDE, Bundle, Instant, Joined
 
 
 class Totals(NamedTuple):
@@ -64,7 +64,10 @@ NOTHING = Totals(*[0] * len(Totals._fields))
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
 """Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
 PLACES: dict[str, int] = {kind: Totals._fields.index(kind) for kind in KINDS}
-SLACK, BESIDE, HOST = (Totals._fields.index(name) for name in ("slack", "outside", "host"))
+REQUESTED, ALLOCATED, SLACK, BESIDE, HOST = range(5)
+"""Places of the other totals."""
+BY_BYTES: dict[str, int] = {**dict.fromkeys(OUTSIDE, BESIDE), "allocator": SLACK}
+"""Categories of no tensors: their bytes count as they are."""
 
 
 class Adder:
@@ -76,46 +79,43 @@ class Adder:
         """``expandable_segments`` is the plan's setting of the allocator."""
         self._expandable = expandable_segments
         # The bundle stays referenced, so its id cannot be given to another one.
-        self._known: dict[int, tuple[tuple[Term, ...], Totals]] = {}
+        self._known: dict[int, tuple[Bundle, Totals]] = {}
 
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
         shared = cast("tuple[Bundle, ...]", instant.shared)
-        found = [*map(self._shared, filter(None, shared))]
+        found = [self._shared(bundle) for bundle in shared if bundle]
         return self._sum([*found, self._add(instant.terms)] if instant.terms else found)
 
-    def _shared(self, bundle: tuple[Term, ...]) -> Totals:
+    def _shared(self, bundle: Bundle) -> Totals:
         known = self._known.get(id(bundle))
         if known is None:
             # What is joined of bundles has theirs to add.
-            parts = getattr(bundle, "parts", None)
+            parts = bundle.parts if type(bundle) is Joined else None
             sums = self._add(bundle) if parts is None else self._sum([*map(self._shared, parts)])
             known = self._known[id(bundle)] = (bundle, sums)
         return known[1]
 
-    def _row(self, term: Term) -> tuple[int | None, Num, Num, Num]:
-        """Its own total's place and bytes; of tensors also what they request and leave unused."""
-        category = term.category
-        if term.host:
-            return HOST, term.bytes, None, 0
-        if category in OUTSIDE:
-            return BESIDE, term.bytes, None, 0
-        if category == "allocator":
-            return SLACK, term.bytes, None, 0
-        held, unused = allocator.held_bytes(term, self._expandable)
-        place = PLACES.get("unsharded" if term.name in UNSHARDED else category)
-        return place, held, term.bytes, unused
-
-    def _add(self, terms: tuple[Term, ...]) -> Totals:
-        sums: list[Num] = [*NOTHING]
-        for place, held, requested, unused in map(self._row, terms):
-            if requested is not None:
-                sums[0] += requested
-                sums[1] += held
+    def _add(self, terms: Bundle) -> Totals:
+        sums, expandable = self._nothing(), self._expandable
+        for term in terms:
+            category = term.category
+            if term.host:
+                sums[HOST] += term.bytes
+            elif category in BY_BYTES:
+                sums[BY_BYTES[category]] += term.bytes
+            else:
+                held, unused = allocator.held_bytes(term, expandable)
+                sums[REQUESTED] += term.bytes
+                sums[ALLOCATED] += held
                 sums[SLACK] += unused
-            if place is not None:
-                sums[place] += held
+                kind = "unsharded" if term.name in UNSHARDED else category
+                if kind in PLACES:
+                    sums[PLACES[kind]] += held
         return tuple.__new__(Totals, sums)
+
+    def _nothing(self) -> list[Any]:
+        return [*NOTHING]
 
     def _sum(self, found: Sequence[Totals]) -> Totals:
         if len(found) < 2:
@@ -123,18 +123,24 @@ class Adder:
         return tuple.__new__(Totals, map(self.plus, zip(*found, strict=True)))
 
 
+class Arrays(list[Num]):
+    """Numbers that are added up at the end."""
+
+    __slots__ = ()
+
+    def __iadd__(self, number: Num) -> Arrays:  # type: ignore[misc]
+        """With one more of them."""
+        self.append(number)
+        return self
+
+
 class MeshAdder(Adder):
     """The same of a sweep's arrays: those of equal shape first (:func:`planner.numeric.total`)."""
 
     plus = staticmethod(total)
 
-    def _add(self, terms: tuple[Term, ...]) -> Totals:
-        sums: list[list[Num]] = [[] for _ in NOTHING]
-        for place, held, requested, unused in map(self._row, terms):
-            if requested is not None:
-                sums[0].append(requested)
-                sums[1].append(held)
-                sums[SLACK].append(unused)
-            if place is not None:
-                sums[place].append(held)
-        return tuple.__new__(Totals, map(total, sums))
+    def _add(self, terms: Bundle) -> Totals:
+        return tuple.__new__(Totals, map(total, super()._add(terms)))
+
+    def _nothing(self) -> list[Any]:
+        return [Arrays() for _ in NOTHING]
