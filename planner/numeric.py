@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, reduce, wraps
+from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -66,20 +66,26 @@ def power_of_two(value: Num) -> Num:
     return np.exp2(np.ceil(np.log2(np.maximum(value, 1)))).astype(np.int64)
 
 
-def maximum(*values: Num) -> Num:
+def maximum(first: Num, *others: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
-    for value in values:
-        if type(value) is ndarray:
-            return reduce(np.maximum, values)
-    return max(values)
+    most = first
+    for other in others:
+        if type(most) is ndarray or type(other) is ndarray:
+            most = np.maximum(most, other)
+        elif other > most:
+            most = other
+    return most
 
 
-def minimum(*values: Num) -> Num:
+def minimum(first: Num, *others: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
-    for value in values:
-        if type(value) is ndarray:
-            return reduce(np.minimum, values)
-    return min(values)
+    least = first
+    for other in others:
+        if type(least) is ndarray or type(other) is ndarray:
+            least = np.minimum(least, other)
+        elif other < least:
+            least = other
+    return least
 
 
 def some(value: Num) -> bool:

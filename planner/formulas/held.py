@@ -118,6 +118,8 @@ def held(kind: Kind, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
     """
     share = SHARES[kind]
     of = {
+        "share": share.low,
+        "room": room,
         "share_apart": share.apart,
         "apart": spread.apart,
         "together": spread.together,
@@ -125,9 +127,10 @@ def held(kind: Kind, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
         "needed": needed,
         "kept": kept,
     }
-    low = HELD.value(share=share.low, room=room, **of)
-    high = HELD.value(share=share.high, room=spread.apart + needed, **of)
+    low = HELD.of(of)
+    high = HELD.of({**of, "share": share.high, "room": spread.apart + needed})
     if not kind.expandable:
         # What no replay of the drawn plans reached, and sizes allow: that nothing is shared.
         high = maximum(high, minimum(spread.apart - spread.together, of["limit"]))
-    return HELD("process", share=share.centre, room=room, between=(low, high), **of)
+    of["share"] = share.centre
+    return HELD.made("process", of, low=low, high=high)
