@@ -25,7 +25,7 @@ def subject(plan: Plan) -> str:
 
 def model_name(plan: Plan) -> str:
     """The policy's name without its owner; a config that nobody named says that it is one."""
-    catalogued = any(model.id == plan.model for model in catalog.models())
-    if plan.config and not catalogued:  # the Hub's, by the id that was asked for
+    if plan.config and all(model.id != plan.model for model in catalog.models()):
+        # The Hub's, by the id that was asked for.
         return str(plan.model.rpartition("/")[2])
     return facts_of(plan).policy_model.name
