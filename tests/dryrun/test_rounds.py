@@ -182,10 +182,12 @@ def test_what_follows_no_formula_runs_whole() -> None:
     def compute() -> dict[str, Any]:
         short, whole = both(plan, config)
         assert difference(short, whole) is None
-        return {"put in": digest(short), "whole": digest(whole), "notes": short.notes}
+        # No hash of theirs: which of two masks of one size goes first is a process's own.
+        alike = digest(short) == digest(whole)
+        return {"alike": alike, "events": len(told(short)), "notes": short.notes}
 
     found = EVIDENCE.figures(WHOLE, [plan.model_dump(), config], compute)
-    assert found["put in"] == found["whole"]
+    assert found["alike"]
     assert any(note.startswith("Run at full length: ") for note in found["notes"])
 
 
