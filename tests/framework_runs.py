@@ -42,7 +42,6 @@ def real_and_dry(
 ) -> tuple[Peaks, Peaks]:
     """Bytes by phase of both; ``more`` is what else decides them."""
     versions = [metadata.version(package) for package in PACKAGES]
-    found = EVIDENCE.figures(
-        name or case.name, [asdict(case), versions, more], lambda: [real(), dry()]
-    )
+    inputs = [asdict(case), case.plan.model_dump(), versions, more]
+    found = EVIDENCE.figures(name or case.name, inputs, lambda: [real(), dry()])
     return found[0], found[1]

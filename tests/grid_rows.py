@@ -41,7 +41,8 @@ def unchanged(name: str, number: int, row: dict[str, Any], code: str = OWN) -> N
         AssertionError: it does not.
     """
     fields = row["fields"]
-    inputs = [fields, grid.configs(Plan(**fields)), *map(metadata.version, PACKAGES)]
+    plan = Plan(**fields)
+    inputs = [plan.model_dump(), grid.configs(plan), *map(metadata.version, PACKAGES)]
     again = EVIDENCE.figures(f"{name}, {number}", inputs, lambda: grid.measured(fields, code))
     assert again.get("error") == row.get("error")
     assert again.get("phases") == row.get("phases")
