@@ -2,9 +2,9 @@
 
 A case has two sides: what the product says, computed and asserted in every run, and what a real
 step, a model built by transformers, a dry run or a search gives, which takes seconds. The second
-side stands in ``tests/evidence/FAMILY.json`` under a key: a hash of the source of every
-module that computes it (what they import included; of the closed form what a step reads, or all
-where it is what computes them), of the versions of the libraries, and of the case's own inputs.
+side stands in ``tests/evidence/FAMILY.json`` under a key: a hash of the source of every module
+that computes it (what they import included; of the closed form what a step reads, or all where it
+is what computes them), of the versions of the libraries, and of the case's own inputs.
 Ordinary runs compute it anew for an eighth of each family's cases, which rotates as the sources
 change, and wherever the key has changed; a figure computed anew has to be the committed one.
 ``--full`` computes all, ``--write-evidence`` with it writes the files.
@@ -40,6 +40,7 @@ READ = (
 )
 """Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted."""
 DATA = ("planner/catalog", "planner/plan")
+"""Where the tables are that the closed form reads: cards, models, kernels, presets."""
 LIBRARIES = ("torch", "transformers", "peft")
 
 

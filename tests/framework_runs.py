@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from accuracy import trl_cases, verl_cases
+from dry_peaks import PACKAGES
 from evidence import STEPS, Evidence
 
 WITHOUT_PACKAGES = ("SFT, packed", "SFT, packed, flash, autocast", "SFT, fp16")
@@ -18,7 +19,6 @@ WITHOUT_PACKAGES = ("SFT, packed", "SFT, packed, flash, autocast", "SFT, fp16")
 OFFLOADED = ("SFT, LoRA, activations offloaded", "SFT, state offloaded")
 SHARDED = "SFT, FSDP2"
 COPIES = ("frozen adapter, DPO", "frozen adapter, GRPO")
-PACKAGES = ("accelerate", "tensordict", "trl", "verl")
 EVIDENCE = Evidence(
     "framework-runs",
     of=(

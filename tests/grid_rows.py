@@ -9,6 +9,7 @@ from typing import Any
 
 from accuracy import grid
 from accuracy.framework_grid import GRIDS
+from dry_peaks import PACKAGES
 from evidence import STEPS, Evidence
 from planner.frameworks import OWN
 from planner.plan import Plan
@@ -21,7 +22,6 @@ AGAIN = tuple(range(7, 320, 53))
 """Rows of our step's grid that take seconds, not a minute."""
 SAME = (28,)
 """Number of a plan of each framework's grid."""
-PACKAGES = ("accelerate", "tensordict", "trl", "verl")
 EVIDENCE = Evidence(
     "grid-rows",
     of=(

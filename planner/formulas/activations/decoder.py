@@ -104,6 +104,7 @@ def _gpt_neox(
 
 
 Sizes = dict[tuple[str, str], int]
+"""How many storages there are of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
