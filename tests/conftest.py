@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 
 # Nearly all that is imported and collected lives until the end: it is not searched meanwhile.
 gc.disable()
@@ -25,6 +26,10 @@ from shares import Rooms, heaviest_first  # noqa: E402
 
 __all__ = ["own_data"]
 
+ENVIRONMENT = {*os.environ}
+"""Names of variables that the process began with."""
+OWN = (client.SETTING, "PYTEST_")
+"""What is put there on purpose."""
 MANY_MODULES = 20
 """So many new ones since objects were last set aside make a collection slow."""
 
@@ -60,6 +65,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
+    _as_it_began()
     # Nor while they run: a dry run collects after every phase, and each time nearly a million
     # objects that no test can free would be looked through.
     gc.freeze()
@@ -111,6 +117,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Set aside what the test before imported, which every collection since has looked through."""
     if len(sys.modules) > _modules_set_aside + MANY_MODULES:
         _set_aside()
+
+
+def _as_it_began() -> None:
+    """Take out of the environment what imports have put there.
+
+    Whoever inherits it is no fork (:mod:`planner.forks`): it would import everything again.
+    """
+    for name in {*os.environ} - ENVIRONMENT:
+        if not name.startswith(OWN):
+            del os.environ[name]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _environment_is_as_it_began() -> Iterator[None]:
+    yield
+    _as_it_began()
 
 
 @pytest.fixture(scope="module", autouse=True)

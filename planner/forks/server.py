@@ -85,7 +85,7 @@ class Server:
             while data and not data.endswith(b"\n"):
                 more = connection.recv(MOST_BYTES)
                 data = data + more if more else b""
-            refused = _refusal(data, self._begun_in)
+            refused = _refusal(data, self._begun_in, self._added)
             process = 0 if refused else forked()
         except OSError as error:  # whoever asked is gone or slow, or the system has no room
             refused = f"no fork: {error}"
@@ -147,8 +147,11 @@ def forked() -> int:
     return process
 
 
-def _refusal(data: bytes, begun_in: Mapping[str, str]) -> str:
-    """Why a request is not for a fork of this process; empty when it is."""
+def _refusal(data: bytes, begun_in: Mapping[str, str], added: Mapping[str, str]) -> str:
+    """Why a request is not for a fork of this process; empty when it is.
+
+    What imports have added to the environment here they would add, or have added, there.
+    """
     try:
         asked = json.loads(data)
         module, environment, folder = asked["module"], {**asked["environment"]}, asked["folder"]
@@ -156,8 +159,9 @@ def _refusal(data: bytes, begun_in: Mapping[str, str]) -> str:
         return "the request is cut short"
     if not module.startswith(OURS) or Path(folder) != ROOT:
         return f"{module} is not of this checkout"
-    for name in sorted({*environment, *begun_in}):
-        if environment.get(name) != begun_in.get(name) and not name.startswith(OF_ITS_OWN):
+    wanted, own = {**added, **environment}, {**added, **begun_in}
+    for name in sorted({*wanted, *own}):
+        if wanted.get(name) != own.get(name) and not name.startswith(OF_ITS_OWN):
             return f"{name} differs"
     return ""
 

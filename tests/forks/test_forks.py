@@ -123,6 +123,23 @@ def test_another_environment_begins_a_new_python(name: str, server: Server) -> N
     ended(process)
 
 
+def test_what_imports_add_to_the_environment_is_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch adds where its compiler keeps files: a process that has imported it asks with that."""
+    (tmp_path / "adds.py").write_text("import os\nos.environ['ADDED'] = 'by an import'\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv(client.SETTING, "")
+    server = Server(warm=("adds", WAITS))
+    for added, forks in ({"ADDED": "by an import"}, True), ({}, True), ({"ADDED": "else"}, False):
+        given = {**environment(on_cpu=True), **added}
+        process = begin(WAITS, environment=given, stdin=PIPE)
+        assert isinstance(process, Fork) is forks
+        ended(process)
+    server.close()
+    assert server.process.wait(600) == 0
+
+
 def asked(**more: object) -> dict[str, object]:
     """What the server answers to a request that names this."""
     request = {
