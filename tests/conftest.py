@@ -14,6 +14,9 @@ gc.disable()
 # threads as there are cores, and threads that spin take another process's core from it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# As Streamlit has them: its processes and all others ask one server for forks (planner.forks).
+os.environ.update(MPLBACKEND="Agg", MAPBOX_API_KEY="")
+
 from typing import Any  # noqa: E402
 
 import hypothesis  # noqa: E402
