@@ -27,13 +27,23 @@ def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
         yield address
 
 
+def _measure(page: Page, steps: int) -> None:
+    page.get_by_text("How it runs").click()
+    field = page.get_by_role("spinbutton", name="Measured steps")
+    field.fill(f"{steps}")
+    field.press("Enter")
+    settle(page)
+
+
 def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
     page: Page, own_server: str, tmp_path: Path
 ) -> None:
-    link = f"{own_server}/trial?{to_query_string(tiny('sft'))}"
+    plan = tiny("sft", prompt_tokens=256, response_tokens=256)
+    link = f"{own_server}/trial?{to_query_string(plan)}"
     page.goto(link)
     settle(page)
     assert not (tmp_path / "trials").exists()  # a link starts nothing
+    _measure(page, 50)  # a few are over before anybody sees them
     button = page.get_by_role("button", name="Run the trial")
     place = button.bounding_box()
     button.click()
@@ -56,11 +66,7 @@ def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
         assert abs(measured[phase["name"]] / phase["requested_bytes"] - 1) < 0.01
     assert len([*(tmp_path / "trials").iterdir()]) == 1
 
-    page.get_by_text("How it runs").click()
-    steps = page.get_by_role("spinbutton", name="Measured steps")
-    steps.fill("100")
-    steps.press("Enter")
-    settle(page)
+    _measure(page, 100)
     button.click()
     # Streamlit's own header has a Stop of its own while a script runs.
     page.get_by_test_id("stMain").get_by_role("button", name="Stop").click(timeout=SLOW)
