@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.attention import attention, gpt2_attention
@@ -25,6 +27,7 @@ from planner.formulas.activations.tape import (
     Storage,
     Tape,
     Tensor,
+    counted,
     run_backward,
 )
 
@@ -101,10 +104,6 @@ def _gpt_neox(
         return op.add(mlp_output, attn_output, "layer output")
     both = op.add(mlp_output, attn_output, "MLP and attention output")
     return op.add(both, hidden_states, "layer output")
-
-
-Sizes = dict[tuple[str, str], int]
-"""How many storages there are of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +184,12 @@ def _tables(tape: Tape, width: str, names: tuple[str, str]) -> list[Tensor]:
 
 def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:
     """Local peaks less what is shared, without those that another one exceeds everywhere."""
-    peaks = [peak - outside for peak in tape.live_at_peaks(start, end)]
-    kept: list[tuple[Live, Sizes]] = []
-    for peak in peaks:
-        sizes: Sizes = {}
-        for (kind, _), count in peak.items():
-            sizes[kind] = sizes.get(kind, 0) + count
-        if any(_within(sizes, other) for _, other in kept):
-            continue
-        kept = [(old, other) for old, other in kept if not _within(other, sizes)]
-        kept.append((peak, sizes))
-    return tuple(peak for peak, _ in kept)
-
-
-def _within(one: Sizes, other: Sizes) -> bool:
-    """Whether there is nowhere more of one."""
-    there = other.get
-    # Neither a Counter's comparison nor a generator: both take twice as long.
-    for kind, count in one.items():  # noqa: SIM110
-        if count > there(kind, 0):
-            return False
-    return True
+    labels, counts = tape.counts_at_peaks(start, end)
+    alive = np.maximum(counts - [outside[label] for label in labels], 0)
+    kinds: dict[tuple[str, str], int] = {}
+    of = [kinds.setdefault(kind, len(kinds)) for kind, _ in labels]
+    sizes = alive @ np.eye(len(kinds), dtype=np.int64)[of]
+    within = (sizes[:, None] <= sizes).all(axis=2)
+    # Of those that are alike the first stays.
+    first = np.tri(len(sizes), k=-1, dtype=bool) | ~within.T
+    return tuple(counted(labels, alive[~(within & first).any(axis=1)]))

@@ -14,11 +14,25 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from planner.formulas.activations.kinds import Kind
 
 Label = tuple[Kind, str]
 """What a storage is (its kind) and what a person calls it."""
+
+Counts: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+"""How many storages there are at a position (rows) of a label (columns)."""
+
+
+def counted(labels: Sequence[Label], counts: Counts) -> list[Counter[Label]]:
+    """The labels that there are at each position, with their counts."""
+    return [
+        Counter({label: count for label, count in zip(labels, row, strict=True) if count})
+        for row in counts.tolist()
+    ]
 
 
 @dataclass(slots=True)
@@ -40,16 +54,21 @@ class Tape:
         """A fresh storage, alive from now on."""
         return Storage(self, ((shape, width), name))
 
+    def counts_at_peaks(self, start: int, end: int) -> tuple[list[Label], Counts]:
+        """All labels, and how many of each are alive at the local maxima between two positions."""
+        changes = [change for change, _ in self.events[:end]]
+        places: dict[Label, int] = {}
+        of = [places.setdefault(label, len(places)) for _, label in self.events[:end]]
+        alive = np.zeros((len(of) + 1, len(places)), np.int64)
+        alive[range(1, len(of) + 1), of] = changes
+        ends = zip(range(1, end), changes, changes[1:], strict=False)
+        tops = [at for at, before, after in ends if after < 0 < before and at > start]
+        return list(places), alive.cumsum(axis=0)[[*tops, len(of)]]
+
     def live_at_peaks(self, start: int, end: int) -> list[Counter[Label]]:
         """What is alive at every local maximum between two positions of the tape."""
-        live: Counter[Label] = Counter()
-        peaks: list[Counter[Label]] = []
-        for position, (change, label) in enumerate(self.events[:end]):
-            if change < 0 and start < position and self.events[position - 1][0] > 0:
-                peaks.append(+live)
-            live[label] += change
-        peaks.append(+live)
-        return peaks
+        labels, counts = self.counts_at_peaks(start, end)
+        return counted(labels, counts)
 
     def live(self, position: int) -> Counter[Label]:
         """What is alive at a position of the tape."""
