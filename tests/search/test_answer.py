@@ -10,10 +10,8 @@ from planner.cost import cost
 from planner.estimate import MARGIN, estimate
 from planner.examples import doc_000_plans
 from planner.examples.planned import planned
-from planner.frameworks import frameworks
 from planner.launch.export import obstacles
 from planner.plan import Plan
-from planner.plan.chosen import followed
 from planner.plan.presets import presets
 from planner.plan.trainers import exporting
 from planner.search import Found, Wish, search
@@ -255,15 +253,6 @@ def test_document_000s_settings_are_answered_by_a_search() -> None:
     words = {case.label: planned(case.plan).verdict.word for case in doc_000_plans.settings()}
     assert words["Balanced"] == words["Conservative"] == "fits"
     assert words["Aggressive"] in ("fits", "tight")
-
-
-@pytest.mark.parametrize("framework", frameworks())
-def test_the_longest_response_is_found_in_every_framework(framework: str) -> None:
-    """Token budgets of the longest rows that are tried would be more than a plan can say."""
-    plan = Plan(**followed(presets()["grpo-7b@1"].plan.model_dump(), {}, {"framework": framework}))
-    answers = _named(search(plan, Wish(goal="longest")))
-    assert set(answers) == set(NAMES)
-    assert answers["aggressive"].plan.response_tokens > plan.response_tokens
 
 
 def test_a_looser_tier_is_never_dearer_where_a_framework_has_one_field_for_two() -> None:

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from evidence import ROOT, Evidence, named
+from planner.frameworks import frameworks
 from planner.plan import Plan, choices
+from planner.plan.chosen import followed
+from planner.plan.presets import presets
+from planner.search import search
 from planner.search.judging import rows_of
 from planner.search.pool import Candidate, Pool
 from planner.search.staged import Staged
@@ -172,10 +176,27 @@ EVIDENCE = Evidence(
         *named("methods/*/*.py", "frameworks/*/*.py", "frameworks/*/trainers/*.py"),
     ),
     kinds={f"freedom, {plan}, {goal}": "freedom" for plan in PLANS for goal in GOALS}
-    | {f"edits, {key}, {goal}, {len(more)} more": "edits" for key, goal, more in CASES},
+    | {f"edits, {key}, {goal}, {len(more)} more": "edits" for key, goal, more in CASES}
+    | {f"longest, {framework}": "longest" for framework in frameworks()},
     within=1e-9,
     closed_form=True,
 )
+
+
+def longest(plan: Plan) -> dict[str, int]:
+    """Tokens of each recommendation's response."""
+    found = search(plan, Wish(goal="longest"))
+    return {one.name: one.plan.response_tokens for one in found.recommendations}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_the_longest_response_is_found_in_every_framework(framework: str) -> None:
+    """Token budgets of the longest rows that are tried would be more than a plan can say."""
+    plan = Plan(**followed(presets()["grpo-7b@1"].plan.model_dump(), {}, {"framework": framework}))
+    inputs = plan.model_dump(mode="json")
+    found = EVIDENCE.figures(f"longest, {framework}", inputs, lambda: longest(plan))
+    assert set(found) == set(NAMES)
+    assert found["aggressive"] > plan.response_tokens
 
 
 def with_edits(plan: Plan, asked: Wish) -> dict[str, Any]:
