@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
 
 # Nearly all that is imported and collected lives until the end: it is not searched meanwhile.
 gc.disable()
@@ -68,7 +67,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    _as_it_began()
     # Nor while they run: a dry run collects after every phase, and each time nearly a million
     # objects that no test can free would be looked through.
     gc.freeze()
@@ -122,20 +120,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _set_aside()
 
 
-def _as_it_began() -> None:
-    """Take out of the environment what imports have put there.
+@pytest.fixture(scope="module", autouse=True)
+def _environment_is_as_it_began() -> None:
+    """Take out of it what collecting, and a module before, has imported and that has put there.
 
-    Whoever inherits it is no fork (:mod:`planner.forks`): it would import everything again.
+    Whoever inherits that is no fork (:mod:`planner.forks`): it would import everything again.
     """
     for name in {*os.environ} - ENVIRONMENT:
         if not name.startswith(OWN):
             del os.environ[name]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _environment_is_as_it_began() -> Iterator[None]:
-    yield
-    _as_it_began()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -144,3 +144,11 @@ def settle(page: Page) -> None:
     page.wait_for_function(QUIET_FOR_A_WHILE, timeout=PATIENCE_MILLISECONDS)
     failed = page.get_by_test_id("stException")
     assert not failed.count(), failed.first.inner_text()
+
+
+def typed(page: Page, label: str, value: str) -> None:
+    """A number into its field, and what that changes."""
+    box = page.get_by_role("spinbutton", name=label)
+    box.fill(value)
+    box.press("Enter")
+    settle(page)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from running_app import app, settle
+from running_app import app, settle, typed
 
 from planner.plan.query import to_query_string
 from trial.running import tiny
@@ -27,14 +27,6 @@ def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
         yield address
 
 
-def _measure(page: Page, steps: int) -> None:
-    page.get_by_text("How it runs").click()
-    field = page.get_by_role("spinbutton", name="Measured steps")
-    field.fill(f"{steps}")
-    field.press("Enter")
-    settle(page)
-
-
 def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
     page: Page, own_server: str, tmp_path: Path
 ) -> None:
@@ -43,7 +35,8 @@ def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
     page.goto(link)
     settle(page)
     assert not (tmp_path / "trials").exists()  # a link starts nothing
-    _measure(page, 50)  # a few are over before anybody sees them
+    page.get_by_text("How it runs").click()
+    typed(page, "Measured steps", "50")  # a few are over before anybody sees them
     button = page.get_by_role("button", name="Run the trial")
     place = button.bounding_box()
     button.click()
@@ -66,7 +59,8 @@ def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
         assert abs(measured[phase["name"]] / phase["requested_bytes"] - 1) < 0.01
     assert len([*(tmp_path / "trials").iterdir()]) == 1
 
-    _measure(page, 100)
+    page.get_by_text("How it runs").click()
+    typed(page, "Measured steps", "100")
     button.click()
     # Streamlit's own header has a Stop of its own while a script runs.
     page.get_by_test_id("stMain").get_by_role("button", name="Stop").click(timeout=SLOW)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from running_app import PROCESSES, app, settle
+from running_app import PROCESSES, app, settle, typed
 
 from planner.plan import Plan
 from planner.plan.query import to_query_string
@@ -37,13 +37,6 @@ def opened(page: Page, server: str, plan: Plan) -> None:
 
 def run(page: Page) -> None:
     page.get_by_role("button", name="Run the trial").click()
-
-
-def typed(page: Page, label: str, value: str) -> None:
-    box = page.get_by_role("spinbutton", name=label)
-    box.fill(value)
-    box.press("Enter")
-    settle(page)
 
 
 def chosen(page: Page, label: str, option: str) -> None:
