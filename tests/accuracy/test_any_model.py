@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from accuracy import any_model
-from planner import cautions
 from planner.catalog import spot
+from planner.cautions.warnings import BELOW
 from planner.dryrun.ask.port import Port
 
 FOUND = json.loads(any_model.FILE.read_text("utf-8"))
@@ -47,7 +47,7 @@ def test_adapters_of_any_type_are_those_of_dry_runs() -> None:
 
 def test_what_is_too_low_says_so_in_its_answer() -> None:
     low = {row["type"]: row["difference"] for row in ROWS if row.get("difference", 0) < -LARGEST}
-    assert {name: pytest.approx(-by, abs=6e-4) for name, by in low.items()} == cautions.BELOW
+    assert {name: pytest.approx(-by, abs=6e-4) for name, by in low.items()} == BELOW
 
 
 def test_the_page_is_written_from_the_table() -> None:

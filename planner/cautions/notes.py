@@ -1,0 +1,171 @@
+"""What was understood of a plan, and what its figures rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from planner.catalog.gpu_catalog import CUSTOM
+from planner.footprint import Phase
+from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
+from planner.phases.scene import Scene
+from planner.phases.vocabulary import path
+from planner.plan.chosen import DEFAULTS
+from planner.plan.defaults import fill
+from planner.plan.relevance import without_effect
+from planner.setup import references
+from planner.setup.quantities import pads_rollout
+from planner.setup.workload import compile_breaks
+from planner.units import read_gib
+from planner.values.step_phases import ROLLOUT
+
+DECIDING = (
+    "method",
+    "framework",
+    "gpus",
+    "finetuning",
+    "dtype",
+    "kl",
+    "rollout",
+    "prompts_per_step",
+    "micro_batch_size",
+    "response_tokens",
+)
+"""Fields that decide what is usual for the others."""
+
+
+def notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    """Each a sentence or more."""
+    yield from _lengths(scene)
+    yield from _times(scene, phases)
+    yield from _as_read(scene, phases)
+    yield from _first_rollout(phases)
+    yield from _gradients(scene)
+    yield from _ignored(scene)
+
+
+def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    """What the plan was taken for where it can be read in more than one way."""
+    plan, runs = scene.plan, path(scene)
+    if any(phase.host_bytes for phase in phases):
+        yield (
+            "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
+            "come on top, and a system takes them back where it needs the room."
+        )
+    if runs != plan.logits:
+        yield (
+            f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
+            f"{runs} path, whatever logits says ({plan.logits})."
+        )
+    if runs in scene.framework.path_notes:
+        yield scene.framework.path_notes[runs]
+    if references.on_disk(plan):
+        yield (
+            "The run's responses are counted once each; where prompts repeat, the reference "
+            "scores fewer before it."
+        )
+    if plan.compile and compile_breaks(plan):
+        yield (
+            "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
+            "a checkpointed layer."
+        )
+    if scene.precision == "autocast-bf16":
+        yield (
+            "fp32 weights without sharding mean autocast: half-precision copies of the weights "
+            "live through each forward and backward."
+        )
+
+
+def _lengths(scene: Scene) -> Iterator[str]:
+    """What time and memory take the lengths for."""
+    plan, passes = scene.plan, scene.q.training
+    if at_caps(plan):
+        yield "Lengths are planned at their caps: every row is as long as prompt + response."
+        return
+    lengths, cap = lengths_of(plan), plan.response_tokens
+    yield f"Times rest on {words(plan)}, behind {prompts(plan)}."
+    if lengths.longest < cap:
+        yield (
+            f"No counted response is longer than {lengths.longest:,} tokens, so rows are planned "
+            f"for that and not for their cap of {cap:,}; a longer one needs more memory."
+        )
+    else:
+        yield "Memory is planned for the longest row there can be: prompt + response at their caps."
+    real = scene.q.sequences_per_gpu_step * (prompt_of(plan) + lengths.mean)
+    if plan.batch_shape != "packed":
+        beside = "of a GPU's whole rollout" if pads_rollout(plan) else "of its micro-batch"
+        yield (
+            f"{1 - real / passes.tokens:.0%} of what training computes is padding: each row is as "
+            f"long as the longest {beside}."
+        )
+    if passes.imbalance > 1.005:
+        yield (
+            f"The GPU with the longest rows computes {passes.imbalance - 1:.0%} more than the "
+            "others do on average, which wait for it."
+        )
+
+
+def _times(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    """Why a step's time is not known, where it is not."""
+    if all(phase.seconds is not None for phase in phases if phase.per_step):
+        return
+    gpu, dtype = scene.facts.gpu, scene.plan.dtype
+    if gpu.key == CUSTOM:
+        yield (
+            "Times are not known, since nobody said how fast the card is; name one of the catalog, "
+            "with gpu_bytes where its memory is another."
+        )
+        return
+    lacks = []
+    if gpu.flops_per_second(dtype) is None:
+        lacks.append(f"what it computes in {dtype}")
+    if gpu.bandwidth_bytes_per_second is None:
+        lacks.append("how fast its memory is")
+    if gpu.interconnect_bytes_per_second is None and gpu.pcie is None:
+        lacks.append("how fast its link is")
+    if lacks:
+        other = dtype == "bf16" and gpu.fp16_flops_per_second is not None
+        fix = "; in fp16 it has a rate" if other else ""
+        yield f"Times are not known: of {gpu.name} nobody has said {', nor '.join(lacks)}{fix}."
+
+
+def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
+    """Beside what state an engine generates: none in the first step."""
+    for phase in phases:
+        if phase.kind != ROLLOUT or phase.rank != "trainer":
+            continue
+        if state := phase.by_category().get("optimizer", 0):
+            yield (
+                f"The first rollout comes before any optimizer state: "
+                f"{read_gib(phase.device_bytes - state)} GiB then, "
+                f"{read_gib(phase.device_bytes)} GiB in every later step."
+            )
+
+
+def _gradients(scene: Scene) -> Iterator[str]:
+    """What gradients cost where FSDP reduces them once an update."""
+    width, q = scene.whole_gradient_bytes, scene.q
+    if width and q.micro_batches > 1 and q.shards > 1:
+        whole = width * scene.policy.trainable
+        yield (
+            f"Between micro-batches every GPU keeps the whole gradients, {read_gib(whole)} GiB: "
+            f"{scene.framework.label} has FSDP reduce them in an update's last micro-batch alone. "
+            "An update of one micro-batch keeps its shard only."
+        )
+
+
+def _ignored(scene: Scene) -> tuple[str, ...]:
+    plan = scene.plan
+    usual = _usual(tuple(getattr(plan, field) for field in DECIDING))
+    return tuple(
+        f"{field} has no effect here: {reason}."
+        for field, reason in without_effect(plan).items()
+        if getattr(plan, field) != usual[field]
+    )
+
+
+@lru_cache(maxsize=256)
+def _usual(deciding: tuple[Any, ...]) -> Mapping[str, Any]:
+    """What nobody who decided so much would have to set; edits of a plan seldom change it."""
+    return {**DEFAULTS, **fill(dict(zip(DECIDING, deciding, strict=True)))}
