@@ -13,6 +13,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,16 +57,23 @@ def measured(folder: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def main(commit: str, rounds: str = str(ROUNDS)) -> None:
-    """Compare this checkout with a commit."""
+@contextmanager
+def files_of(commit: str) -> Iterator[Path]:
+    """A folder with a commit's files."""
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
             ["git", "archive", commit], cwd=ROOT, capture_output=True, check=True
         )
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        yield Path(folder)
+
+
+def main(commit: str, rounds: str = str(ROUNDS)) -> None:
+    """Compare this checkout with a commit."""
+    with files_of(commit) as folder:
         turns = []
         for _ in range(int(rounds)):
-            before, now = measured(Path(folder)), measured(ROOT)
+            before, now = measured(folder), measured(ROOT)
             turns.append((before, now))
             said = (f"{name} {before[name]:.2f} -> {now[name]:.2f} ms" for name in now)
             print(", ".join(said), flush=True)

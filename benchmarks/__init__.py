@@ -1,0 +1,1 @@
+"""What is timed or counted and no test: see README.md."""
