@@ -11,7 +11,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -175,7 +175,7 @@ class Case:
     @property
     def setting(self) -> Setting:
         """The layer's setting, for the kernels of the CPU that the test runs on."""
-        return replace(settings(self.architecture, self.workload, False)[0][0], kernels="cpu")
+        return settings(self.architecture, self.workload, False)[0][0]._replace(kernels="cpu")
 
     def bytes_of(self, label: Label, copies: int = 1) -> int:
         """Bytes of a storage in this case."""

@@ -28,7 +28,7 @@ from real_layers import Case, heights, saved_storages
 
 
 def cuda(case: Case) -> Setting:
-    return replace(case.setting, kernels="cuda")
+    return case.setting._replace(kernels="cuda")
 
 
 def saved(case: Case, setting: Setting | None = None) -> int:

@@ -207,7 +207,7 @@ def test_checkpointing_needs_one_layer_beside_the_inputs(case: Case) -> None:
 def test_public_terms_add_up_to_the_tape(case: Case) -> None:
     """Saved plus transient is the tape's peak, in training forward and backward."""
     arch, workload = case.architecture, case.workload
-    record = layer_record(arch, replace(case.setting, kernels="cuda"))
+    record = layer_record(arch, case.setting._replace(kernels="cuda"))
     saved = total(layer_saved(arch, workload, role="policy", layers=1))
     backward = total(layer_backward_transient(arch, workload, role="policy"))
     forward = total(layer_forward_transient(arch, workload, role="policy"))

@@ -109,7 +109,7 @@ def test_the_first_layer_under_adapters(
     """The embedding is frozen, so nothing before the first adapter is kept."""
     attention = "eager" if family == "gemma2" else "sdpa"
     case = Case(family=family, attention=attention, targets=targets, precision=precision)
-    first = replace(case.setting, input_needs_gradient=False)
+    first = case.setting._replace(input_needs_gradient=False)
     saved = record_of(case.architecture, first).saved
     kept = sum(size for size, _ in saved_storages(case)["layer 0"])
     assert sum(case.bytes_of(label, count) for label, count in saved.items()) == kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def name(one: Case) -> str:
 
 def setting(one: Case) -> Setting:
     """As :attr:`Case.setting`, of the layer in the middle where there are two kinds."""
-    return replace(one.setting, sparse=MIDDLE not in one.architecture.dense_layers)
+    return one.setting._replace(sparse=MIDDLE not in one.architecture.dense_layers)
 
 
 def size(one: Case, live: Live) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -117,7 +116,7 @@ def _with_weight_gradients(
         return
     for mode, share in (("kept", 1 - accumulates), ("added", accumulates)):
         if not _is_zero(share):
-            yield replace(setting, weight_gradients=mode), share
+            yield setting._replace(weight_gradients=mode), share
 
 
 @shared_by_roles
@@ -142,7 +141,7 @@ def layer_forward_transient(
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
         moments = [_forward_moments(arch, setting)]
         if both and arch.sparse_layers:  # nothing is saved, so the kinds can be compared
-            moments.append(_forward_moments(arch, replace(setting, sparse=not setting.sparse)))
+            moments.append(_forward_moments(arch, setting._replace(sparse=not setting.sparse)))
         terms += highest(moments, share, arch, workload, role)
     return tuple(terms)
 
@@ -181,7 +180,7 @@ def _by_rows(
     if setting.attention != "eager" or not (arch.fused_qkv or arch.family == "gpt_neox"):
         return ((setting, 1),)
     single = where(workload.sequences == 1, 1, 0)
-    both = [(replace(setting, one_row=True), single), (setting, 1 - single)]
+    both = [(setting._replace(one_row=True), single), (setting, 1 - single)]
     return tuple((one, share) for one, share in both if not _is_zero(share))
 
 

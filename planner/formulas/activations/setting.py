@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.tape import Tape
@@ -11,9 +12,11 @@ OLMO = ("olmo2", "olmo3")
 GLM = ("glm", "glm4")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """The words of a workload that change the list of tensors; hashable."""
+class Setting(NamedTuple):
+    """The words of a workload that change the list of tensors.
+
+    A tuple, since all that was found of a layer is looked up by it.
+    """
 
     attention: str
     masked: bool
