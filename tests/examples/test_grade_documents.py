@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,7 +135,7 @@ def test_dropout_and_autocast_keep_what_the_hooks_counted(
     The claims "Autocast in the loop" and what the tables say of the runs as coded rest on it.
     """
     made = layers._setting
-    monkeypatch.setattr(layers, "_setting", lambda *args: replace(made(*args), kernels=kernels))
+    monkeypatch.setattr(layers, "_setting", lambda *args: made(*args)._replace(kernels=kernels))
     plan = presets()["doc-001-legacy@2"].plan
     # A length of its own, since layers remember what they made for the card.
     length = {"cuda": 128, "cpu": 130}[kernels]

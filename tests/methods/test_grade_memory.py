@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,7 +133,7 @@ EVIDENCE = Evidence(
 def cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """SDPA as a CPU runs it; plans mean the kernels of a GPU."""
     made = layers._setting
-    monkeypatch.setattr(layers, "_setting", lambda *args: replace(made(*args), kernels="cpu"))
+    monkeypatch.setattr(layers, "_setting", lambda *args: made(*args)._replace(kernels="cpu"))
 
 
 @pytest.mark.usefixtures("cpu_kernels")
