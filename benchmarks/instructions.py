@@ -1,8 +1,8 @@
 """Instructions and cache misses of an estimate beside an earlier commit's, counted by valgrind.
 
-Run: python -m benchmarks.instructions COMMIT [METHOD [KIB]]. Two counts of one commit differ by up to
-2 % (where objects happen to lie), whatever else the machine does; seconds may differ by 10 %. KIB
-is the size of the second cache, 512 by default: what misses it waits for the third, and
+Run: python -m benchmarks.instructions COMMIT [METHOD [KIB]]. Two counts of one commit differ by up
+to 2 % (where objects happen to lie), whatever else the machine does; seconds may differ by 10 %.
+KIB is the size of the second cache, 512 by default: what misses it waits for the third, and
 instructions alone do not tell how long an estimate takes. Needs valgrind, and takes some minutes.
 """
 
