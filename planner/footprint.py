@@ -209,12 +209,34 @@ class Pool:
     sequences: int
 
 
+Word = Literal["fits", "tight", "out of memory"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """Something that a plan can meet: a card, a node's host RAM, an engine's start, the load."""
+
+    name: str
+    """As a person reads it, such as "card of the trainer" or "host RAM of a node"."""
+    word: Word
+    bytes: int
+    """What the plan needs of it."""
+    high_bytes: int
+    """The most that it may need."""
+    budget_bytes: int
+    phase: str
+    """The phase that needs it."""
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
 
-    word: Literal["fits", "tight", "out of memory"]
+    word: Word
     sentence: str
+    limits: tuple[Limit, ...] = ()
+    """Every limit that is known, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +251,8 @@ class Footprint:
     worst: Phase
     step_seconds: float | None
     error: StatedError
+    assumptions: tuple[str, ...] = ()
+    """What the answer assumes or leaves out; it stands above the headline."""
     warnings: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
