@@ -18,9 +18,9 @@ Written by `.venv/bin/python -m accuracy.cases`; `tests/accuracy/test_cases.py` 
 
 {count} public reports and launch scripts, read on {day}, each typed as a plan as its author would
 have. *Reported* is how that very plan's run ended; nothing stands there where the run is not the
-plan's (another card, another framework's loss). *Before* is the word at {before}. A **false fit** is
-a run that died and is said to fit: it costs a person days, so none may be left but the two reported
-apart, whose cause is open.
+plan's (another card, another framework's loss). *Before* is the word at {before}. A **false fit**
+is a run that died and is said to fit: it costs a person days, so none may be left but those of the
+two cases reported apart, whose cause is open.
 """
 
 TOTALS = """
@@ -57,7 +57,8 @@ def text() -> str:
         refused_before=sum(row.before == REFUSED for row in rows),
         refused_now=sum(row.word == REFUSED for row in rows),
     )
-    return "\n".join((introduction, totals.strip("\n"), "", *_table(rows), *_lost(rows), draw.text()))
+    head = introduction, totals.strip("\n"), ""
+    return "\n".join((*head, *_table(rows), *_lost(rows), draw.text()))
 
 
 def _said(rows: Sequence[Answered], before: bool = False) -> int:
