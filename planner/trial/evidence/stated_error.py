@@ -1,7 +1,8 @@
 """How far a plan's memory may be off: what trials and committed measurements on a GPU have shown.
 
-By method and phase, signed, predicted against measured device bytes: below zero where the
-prediction was too low. Where nothing was measured the error is unknown, and says so. No torch.
+By method, phase and kind of plan (:mod:`planner.trial.evidence.kind`), signed, predicted against
+measured device bytes: below zero where the prediction was too low. Of another kind than those
+measured the error is unknown, and says what nothing covers. No torch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
+from planner.trial.evidence.kind import ErrorKind, error_kind
 from planner.units import read_listed
 from planner.values.sharding import sharding_of
 
@@ -34,7 +36,7 @@ COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
 MADE_WHOLE = "made whole"
 """What a file says of its sharded models that were made whole on the card and then cut."""
 
-UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10% free."
+KEEP = ". Keep at least 10% free."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,7 @@ class Compared:
     method: str
     phase: str
     gpu: str
-    sharded: bool
-    """Whether weights, gradients or optimizer states were spread over GPUs: another's error."""
+    kind: ErrorKind
     predicted_bytes: int
     measured_bytes: int
 
@@ -63,7 +64,8 @@ def stated(
 ) -> Footprint:
     """The footprint with the error that measurements state of each phase, and judged by it.
 
-    A phase that nobody measured keeps None, and a footprint of such phases is returned as it is.
+    A phase of which nobody measured the plan's kind keeps None. Where that is the worst one, what
+    no measurement covers stands in the footprint's error and above its headline.
 
     Args:
         footprint: an estimate or a dry run.
@@ -71,23 +73,25 @@ def stated(
         committed: what :func:`committed_set` gives, which is the default.
     """
     kept, given = list(own), list(committed_set() if committed is None else committed)
+    kind = error_kind(footprint.plan)
 
     def known(phase: Phase) -> StatedError | None:
         if phase.rank != "trainer" or phase.source == "trial":
             return None
-        found = stated_error(
-            footprint.plan.method,
-            phase.name,
-            rung=phase.source,
-            sharded=is_sharded(footprint.plan),
-            own=kept,
-            committed=given,
-        )
-        return None if found.low is None else found
+        asked = footprint.plan.method, phase.name, kind
+        return stated_error(*asked, rung=phase.source, own=kept, committed=given)
 
-    phases = tuple(replace(phase, error=known(phase)) for phase in footprint.phases)
-    if all(phase.error is None for phase in phases):
+    found = [known(phase) for phase in footprint.phases]
+    worst = found[footprint.phases.index(footprint.worst)]
+    if worst is not None and worst.low is None:
+        what = f"error of the peak: {worst.source.removesuffix(KEEP)}"
+        footprint = replace(footprint, error=worst, assumptions=(*footprint.assumptions, what))
+    if all(one is None or one.low is None for one in found):
         return footprint
+    phases = tuple(
+        replace(phase, error=None if one is None or one.low is None else one)
+        for phase, one in zip(footprint.phases, found, strict=True)
+    )
     return judged(replace(footprint, phases=phases))
 
 
@@ -99,9 +103,9 @@ def stated_of(found: DryRun, own: Iterable[Compared] = ()) -> DryRun:
 def stated_error(
     method: str,
     phase: str,
+    kind: ErrorKind,
     *,
     rung: Rung = "estimate",
-    sharded: bool = False,
     own: Iterable[Compared] = (),
     committed: Iterable[Compared] | None = None,
 ) -> StatedError:
@@ -110,8 +114,8 @@ def stated_error(
     Args:
         method: the plan's method.
         phase: the phase's name, such as that of the worst phase.
+        kind: the plan's, by :func:`~planner.trial.evidence.kind.error_kind`.
         rung: whose prediction is meant.
-        sharded: whether the plan is, as :func:`is_sharded` says; errors are of plans like it.
         own: comparisons of stored trials, by :func:`of_trial`.
         committed: what :func:`committed_set` gives, which is the default.
 
@@ -120,19 +124,21 @@ def stated_error(
     """
     found: list[Compared] = []
     counted: list[str] = []
+    kinds: set[ErrorKind] = set()
     for what, some in (
         ("stored trial", own),
         ("committed measurement", committed_set() if committed is None else committed),
     ):
-        asked = rung, method, phase, sharded
-        meant = [one for one in some if (one.rung, one.method, one.phase, one.sharded) == asked]
+        asked = rung, method, phase
+        alike = [one for one in some if (one.rung, one.method, one.phase) == asked]
+        kinds.update(one.kind for one in alike)
+        meant = [one for one in alike if one.kind == kind]
         found += meant
         if meant:
             counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
     if not found:
-        kind = "sharded" if sharded else "not sharded"
-        what = f"{phase} of {methods()[method].title}, {kind}, on a GPU"
-        source = UNKNOWN.format(what=what)
+        lacking = kind.lacking(sorted(kinds)) or (f"{phase} of {methods()[method].title}",)
+        source = f"not measured for {read_listed(lacking)}{KEEP}"
         return StatedError(low=None, high=None, source=source)
     errors = [one.error for one in found]
     cards = read_listed(sorted({_card(one.gpu) for one in found}))
@@ -148,11 +154,6 @@ def _card(key: str) -> str:
     return catalog.gpu(key).name if key else "a card of no catalog"
 
 
-def is_sharded(plan: Plan) -> bool:
-    """Whether a plan spreads weights, gradients or optimizer states over GPUs."""
-    return not sharding_of(plan).replicated
-
-
 def of_trial(result: TrialResult) -> Iterator[Compared]:
     """What a trial says about device bytes.
 
@@ -161,17 +162,21 @@ def of_trial(result: TrialResult) -> Iterator[Compared]:
     if not counts(result) or result.device.kind != "cuda" or result.measured is None:
         return
     plan = result.planned()
+    try:
+        kind = error_kind(plan).on(result.device.gpu)
+    except ValueError:  # one that formulas refuse today
+        return
     own = [phase for phase in result.measured.phases if phase.rank == "trainer"]
     measured = {phase.name: phase.device_bytes or 0 for phase in own}
     for rung in RUNGS:
         said = {name: phase.device_bytes or 0 for name, phase in said_by(rung, result).items()}
-        yield from compared(rung, plan.method, is_sharded(plan), result.device.gpu, said, measured)
+        yield from compared(rung, plan.method, kind, result.device.gpu, said, measured)
 
 
 def compared(
     rung: Rung,
     method: str,
-    sharded: bool,
+    kind: ErrorKind,
     gpu: str,
     said: Mapping[str, int],
     measured: Mapping[str, int],
@@ -190,7 +195,7 @@ def compared(
             method=method,
             phase=phase,
             gpu=gpu,
-            sharded=sharded,
+            kind=kind,
             predicted_bytes=said[phase],
             measured_bytes=measured[phase],
         )
@@ -231,7 +236,7 @@ def _of_trials(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[C
 
 def _cut(plan: Plan, made_whole: bool) -> bool:
     """Whether what was whole on the card before it was sharded is in a run's cache."""
-    return made_whole and is_sharded(plan)
+    return made_whole and not sharding_of(plan).replicated
 
 
 def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
@@ -251,4 +256,4 @@ def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Co
         for phase, real in last.items()
     }
     for rung, said in sides:
-        yield from compared(rung, plan.method, is_sharded(plan), gpu, said, measured)
+        yield from compared(rung, plan.method, error_kind(plan).on(gpu), gpu, said, measured)
