@@ -87,7 +87,11 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
     if model.waits == "engine":
         return
     if model.trained:
-        yield from _trained(scene, role, model, use, gradients)
+        terms = tuple(_trained(scene, role, model, use, gradients))
+        yield from terms
+        if scene.zero_stage and use.loaded and scene.plan.offload in ("optimizer", "all"):
+            stays = (term for term in terms if term.category != "gradients")
+            yield host.by_deepspeed(scene, role, (*stays, _gradients(scene, role, "all")))
     else:
         away = model.waits == "host, streamed" or (model.waits == "host" and not use.computes)
         weights = _weights(scene, role, "host" if away else "gpu")

@@ -165,7 +165,7 @@ def row(name: str, share: float, **changes: Any) -> dict[str, Any]:
         ({"gpu": "h200-141gb"}, ""),
         ({"micro_batch_size": 2, "gradient_checkpointing": "full"}, ""),
         ({"gpu": "a100-80gb"}, "Ampere cards"),
-        ({"gpu": "custom", "gpu_bytes": 80 * 2**30}, "cards of no catalog"),
+        ({"gpu": "custom", "gpu_bytes": 80 * 2**30}, "other cards"),
         ({"gpus": 8, "sharding": "fsdp2"}, "sharding fsdp2"),
         ({"gpus": 8, "sharding": "ddp"}, "sharding ddp"),
         ({"offload": "optimizer-between-phases"}, "offload of optimizer-between-phases"),

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from planner import catalog
-from planner.catalog.gpu_catalog import CUSTOM
 from planner.phases.scene import scene_of
 from planner.phases.vocabulary import path
 from planner.plan import Plan
@@ -30,15 +29,18 @@ class ErrorKind(NamedTuple):
 
     def lacking(self, known: Iterable[ErrorKind]) -> tuple[str, ...]:
         """What the nearest of the known kinds does not cover; empty where one is the same."""
-        apart = [
-            tuple(mine for mine, its in zip(self, one, strict=True) if mine != its) for one in known
-        ]
-        return min(apart, key=len, default=())
+        return min(
+            (
+                tuple(mine for mine, its in zip(self, one, strict=True) if mine != its)
+                for one in known
+            ),
+            key=len,
+            default=(),
+        )
 
     def on(self, gpu: str) -> ErrorKind:
         """The same on another card, by its key in the catalog; empty for one of no catalog."""
-        known = gpu and gpu != CUSTOM
-        return self._replace(cards=_family(catalog.gpu(gpu).architecture if known else ""))
+        return self._replace(cards=f"{catalog.gpu(gpu).architecture if gpu else 'other'} cards")
 
 
 @lru_cache(maxsize=1024)
@@ -57,9 +59,5 @@ def error_kind(plan: Plan) -> ErrorKind:
         loss=f"{path(scene)} logits",
         sharding=f"sharding {plan.sharding}",
         offload=f"offload of {' and '.join(away)}" if away else "no offload",
-        cards=_family(facts.gpu.architecture),
+        cards=f"{facts.gpu.architecture or 'other'} cards",
     )
-
-
-def _family(architecture: str) -> str:
-    return f"{architecture} cards" if architecture else "cards of no catalog"

@@ -8,6 +8,7 @@ measured the error is unknown, and says what nothing covers. No torch.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,7 +25,7 @@ from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
 from planner.trial.evidence.kind import ErrorKind, error_kind
-from planner.units import read_listed
+from planner.units import read_count, read_listed
 from planner.values.sharding import sharding_of
 
 COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
@@ -84,10 +85,8 @@ def stated(
     found = [known(phase) for phase in footprint.phases]
     worst = found[footprint.phases.index(footprint.worst)]
     if worst is not None and worst.low is None:
-        what = f"error of the peak: {worst.source.removesuffix(KEEP)}"
-        footprint = replace(footprint, error=worst, assumptions=(*footprint.assumptions, what))
-    if all(one is None or one.low is None for one in found):
-        return footprint
+        line = f"error of the peak: {worst.source.removesuffix(KEEP)}"
+        footprint = replace(footprint, error=worst, assumptions=(*footprint.assumptions, line))
     phases = tuple(
         replace(phase, error=None if one is None or one.low is None else one)
         for phase, one in zip(footprint.phases, found, strict=True)
@@ -122,30 +121,25 @@ def stated_error(
     Returns:
         The lowest and the highest error that was seen, or None for both.
     """
-    found: list[Compared] = []
-    counted: list[str] = []
-    kinds: set[ErrorKind] = set()
-    for what, some in (
-        ("stored trial", own),
-        ("committed measurement", committed_set() if committed is None else committed),
-    ):
-        asked = rung, method, phase
-        alike = [one for one in some if (one.rung, one.method, one.phase) == asked]
-        kinds.update(one.kind for one in alike)
-        meant = [one for one in alike if one.kind == kind]
-        found += meant
-        if meant:
-            counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
+    given = committed_set() if committed is None else committed
+    alike = [
+        (where, one)
+        for where, some in (("stored trial", own), ("committed measurement", given))
+        for one in some
+        if (one.rung, one.method, one.phase) == (rung, method, phase)
+    ]
+    found = [(where, one) for where, one in alike if one.kind == kind]
     if not found:
-        lacking = kind.lacking(sorted(kinds)) or (f"{phase} of {methods()[method].title}",)
-        source = f"not measured for {read_listed(lacking)}{KEEP}"
-        return StatedError(low=None, high=None, source=source)
-    errors = [one.error for one in found]
-    cards = read_listed(sorted({_card(one.gpu) for one in found}))
+        near = kind.lacking(sorted({one.kind for _, one in alike}))
+        lacks = read_listed(near or (f"{phase} of {methods()[method].title}",))
+        return StatedError(low=None, high=None, source=f"not measured for {lacks}{KEEP}")
+    errors = [one.error for _, one in found]
+    cards = read_listed(sorted({_card(one.gpu) for _, one in found}))
+    counted = read_listed([read_count(n, what) for what, n in Counter(w for w, _ in found).items()])
     return StatedError(
         low=min(errors),
         high=max(errors),
-        source=f"{' and '.join(counted)} of {methods()[method].title} on {cards}, {phase}, "
+        source=f"{counted} of {methods()[method].title} on {cards}, {phase}, "
         f"{rung} of device memory; below zero is predicted too low",
     )
 

@@ -35,7 +35,7 @@ def stated_sweep(
         The table with ``least_bytes`` and ``most_bytes`` of the worst phase, empty where nobody
         measured it of such a plan. A plan that fits is tight where any phase may exceed the card.
     """
-    found, kept = table.copy(), tuple(own)
+    found, kept, method = table.copy(), tuple(own), footprint.plan.method
     worst = found["worst_phase"].astype(str)
     least = np.full(len(found), np.nan)
     most = np.full(len(found), np.nan)
@@ -44,8 +44,7 @@ def stated_sweep(
     for kind, rows in _by_kind(table, footprint.plan):
         for phase in trainers:
             column = f"phase: {phase}"
-            asked = footprint.plan.method, phase, kind
-            error = stated_error(*asked, own=kept, committed=committed)
+            error = stated_error(method, phase, kind, own=kept, committed=committed)
             if error.low is None or error.high is None or column not in found:
                 continue
             size = found[column].to_numpy(dtype=float, na_value=np.nan)
@@ -53,7 +52,7 @@ def stated_sweep(
             mine = (worst == phase).to_numpy() & rows
             least[mine] = size[mine] / (1 + error.high)
             most[mine] = highest[mine]
-            doubted = np.where(rows, np.fmax(doubted, highest), doubted)
+            doubted[rows] = np.fmax(doubted, highest)[rows]
     found["least_bytes"], found["most_bytes"] = least, most
     budget = found["budget_bytes"].to_numpy(dtype=float, na_value=np.nan)
     doubtful = (found["verdict"].astype(str) == "fits").to_numpy() & (doubted > budget)
@@ -69,9 +68,9 @@ def _by_kind(table: pd.DataFrame, plan: Plan) -> Iterable[tuple[ErrorKind, np.nd
     rows: dict[ErrorKind, np.ndarray[Any, Any]] = {}
     for values, places in table.groupby(axes, sort=False).indices.items():
         changes = dict(zip(axes, values if isinstance(values, tuple) else (values,), strict=True))
-        gpu = changes.pop("gpu", plan.gpu)
+        gpu = changes.pop("gpu", None)
         one = try_plan({**plan.model_dump(), **changes})[0] if changes else plan
         if one is not None:
-            kind = error_kind(one).on(gpu)
+            kind = error_kind(one) if gpu is None else error_kind(one).on(gpu)
             rows.setdefault(kind, np.zeros(len(table), dtype=bool))[places] = True
     return rows.items()
