@@ -48,8 +48,7 @@ EXPERTS_LEFT = Formula(
     "left by experts of other sizes",
     "counted * rows * (3 * hidden + 4 * expert_width) * value_bytes * minimum("
     "passes * layers * micro_batches, "
-    "ceil_div(maximum(card - reached, 0), rows * (3 * hidden + 4 * expert_width) * value_bytes) "
-    "+ 1)",
+    "maximum(card - reached, 0) // (rows * (3 * hidden + 4 * expert_width) * value_bytes) + 1)",
     category="allocator",
     source="transformers 4.52 models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock: a loop "
     "over experts, whose tensors have the tokens that were routed to them: copied, both "

@@ -87,10 +87,9 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
     if model.waits == "engine":
         return
     if model.trained:
-        terms = tuple(_trained(scene, role, model, use, gradients))
-        yield from terms
+        yield from _trained(scene, role, model, use, gradients)
         if scene.zero_stage and use.loaded and scene.plan.offload in ("optimizer", "all"):
-            stays = (term for term in terms if term.category != "gradients")
+            stays = _trained(scene, role, model, use, "none")
             yield host.by_deepspeed(scene, role, (*stays, _gradients(scene, role, "all")))
     else:
         away = model.waits == "host, streamed" or (model.waits == "host" and not use.computes)
