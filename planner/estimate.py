@@ -14,10 +14,11 @@ from typing import Literal, cast
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Phase, Pool, StatedError, Verdict, training_of, worst_of
 from planner.formulas import allocator
-from planner.formulas.growth import GROWN, most_growth
+from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
 from planner.methods import part
 from planner.phases import engine
 from planner.phases.baseline import resolved
+from planner.phases.experts import experts_left
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
@@ -135,7 +136,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     segments = reserved(scene.plan, trains, peaks, scene.facts.budget_bytes)
     growth = int(most_growth(scene.plan, [one.held for one in segments]))
     return tuple(
-        _grown(scene, _phase(scene, *of), growth if of[-1].held is not None else 0)
+        _grown(scene, _phase(scene, *of), growth) if of[-1].held is not None else _phase(scene, *of)
         for of in zip(plans, sums, (peak.order for peak in peaks), segments, strict=True)
     )
 
@@ -147,15 +148,12 @@ def _peak(phase: PhasePlan, sums: list[Totals]) -> Peak:
 
 
 def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
-    """The phase with an upper bound of what steps of other lengths leave in the cache."""
-    if not most:
-        return phase
-    card, reached = scene.facts.budget_bytes, phase.high_bytes
-    high = int(GROWN.value(counted=1, most=most, card=card, reached=reached))
-    if not high:
-        return phase
-    term = GROWN("process", counted=0, most=most, card=card, reached=reached, between=(0, high))
-    return replace(phase, terms=(*phase.terms, term))
+    """The phase with upper bounds of what other lengths and routes leave in the cache."""
+    card = scene.facts.budget_bytes
+    for formula, of in ((GROWN, {"most": most}), (EXPERTS_LEFT, experts_left(scene))):
+        if of and (term := bounded(formula, of, card, phase.high_bytes)).high:
+            phase = replace(phase, terms=(*phase.terms, term))
+    return phase
 
 
 def _phase(

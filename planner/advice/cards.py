@@ -64,7 +64,7 @@ def choices(
     plan: Plan,
     speeds: Speeds | None = None,
     *,
-    judged: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
+    judged: Callable[[pd.DataFrame, Plan], pd.DataFrame] = lambda table, base: table,
     progress: Callable[[], None] = lambda: None,
 ) -> tuple[Choice, ...]:
     """Every card that a plan can be judged on × every count, in the catalog's order.
@@ -72,7 +72,7 @@ def choices(
     Args:
         plan: whose other fields stay; several GPUs shard what a plan of one GPU has whole.
         speeds: a benchmark's shares of the peaks, for the card that it is of.
-        judged: puts measured errors into a sweep's table.
+        judged: puts measured errors into a sweep's table, given the plan that it is a sweep of.
         progress: called before each sweep; it may raise to give up.
     """
     cards = [card for card in gpus() if not card.unsupported_reason]
@@ -85,7 +85,7 @@ def choices(
             continue
         progress()
         held = speeds if speeds is not None and not obstacle(speeds, base) else None
-        table = judged(sweep(base, {"gpu": keys, "gpus": numbers}, held))
+        table = judged(sweep(base, {"gpu": keys, "gpus": numbers}, held), base)
         found += (_choice(row, names[row["gpu"]], changes) for row in table.to_dict("records"))
     order = list(names)
     return tuple(sorted(found, key=lambda one: (order.index(one.gpu), one.gpus)))

@@ -168,7 +168,8 @@ def _host(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     if limit < most:
         yield (
             f"A node may need up to {read_gib(most)} GiB of host RAM, more than its "
-            f"{read_gib(limit)} GiB: what processes with a card take there is known roughly."
+            f"{read_gib(limit)} GiB: what processes with a card and DeepSpeed's offload take there "
+            "is known roughly."
         )
 
 

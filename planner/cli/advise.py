@@ -64,11 +64,14 @@ def _judge(benchmark: Speeds | None, method: str) -> Any:
 
 
 def _choices(footprint: Footprint, benchmark: Speeds | None) -> tuple[cards.Choice, ...]:
-    from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
+    from planner.estimate import estimate
+    from planner.trial.evidence.stated_sweep import stated_sweep
 
-    errors = stated_errors(footprint)
+    known = own_comparisons(footprint.plan.method)
     return cards.choices(
-        footprint.plan, benchmark, judged=lambda table: stated_sweep(table, errors)
+        footprint.plan,
+        benchmark,
+        judged=lambda table, base: stated_sweep(table, estimate(base), known),
     )
 
 

@@ -44,6 +44,29 @@ GROWN = Formula(
     ignores="an engine that wakes beside it, which takes nothing back: empty the cache before",
 )
 
+EXPERTS_LEFT = Formula(
+    "left by experts of other sizes",
+    "counted * rows * (3 * hidden + 4 * expert_width) * value_bytes * minimum("
+    "passes * layers * micro_batches, "
+    "maximum(card - reached, 0) // (rows * (3 * hidden + 4 * expert_width) * value_bytes) + 1)",
+    category="allocator",
+    source="transformers 4.52 models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock: a loop "
+    "over experts, whose tensors have the tokens that were routed to them: copied, both "
+    "projections up, activated, product, projected down, weighted; best fit of "
+    "c10/cuda/CUDACachingAllocator.cpp, torch 2.13.0",
+    why="Every micro-batch and layer sends each expert another number of tokens. At worst no "
+    "block that one of an update's layers left is found by the next. The card bounds it: what is "
+    "free then goes back in pieces, which the next layer's experts may not fit.",
+    ignores="that a grouped product has the rows of all experts in one tensor, whose size only "
+    "lengths change; later updates, which leave more; a critic's experts",
+)
+
+
+def bounded(formula: Formula, of: Mapping[str, Num], card: Num, reached: Num) -> Term:
+    """What the cache may hold more on a card, beyond what is reached: nothing at the centre."""
+    inputs = {**of, "counted": 0, "card": card, "reached": reached}
+    return formula.made("process", inputs, low=0, high=formula.of({**inputs, "counted": 1}))
+
 
 def may_grow(plan: Plan) -> bool:
     """Whether steps may differ in length while nothing empties the cache between them.

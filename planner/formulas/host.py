@@ -52,6 +52,21 @@ PINNED = Formula(
     ignores="buffers that an earlier, larger tensor left in the cache",
 )
 
+BY_DEEPSPEED = Formula(
+    "what DeepSpeed says of host RAM, beyond what is counted",
+    "counted * maximum(3 * maximum(4 * loading_ranks * parameters, (16 * trainable + "
+    "2 * offloaded_parameters) * ranks_per_node // gpus) // 2 - kept, 0)",
+    category="buffers",
+    source="deepspeedai/DeepSpeed, runtime/zero/stage_1_and_2.py, "
+    "estimate_zero2_model_states_mem_needs, and stage3.py, estimate_zero3_model_states_mem_needs "
+    "(zero_init); docs/code-docs/source/memory.rst has what its bytes are. A 32B under ZeRO-3 with "
+    "offload was killed with 744 GB, where it says 884 (hiyouga/LlamaFactory#6755)",
+    why="DeepSpeed's own figure for a node, which it makes half as much again for buffers: master "
+    "weights, gradients and moments in fp32, half-precision weights where these are offloaded, or "
+    "whole fp32 weights in every process that loads them.",
+    ignores="that it knows no adapters: what is frozen is taken to be its half-precision weights",
+)
+
 FLAT_GRADIENTS = Formula(
     "gradients of a frozen model, pinned beside its weights",
     "pinned_bytes",

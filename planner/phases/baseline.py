@@ -88,6 +88,9 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
         return
     if model.trained:
         yield from _trained(scene, role, model, use, gradients)
+        if scene.zero_stage and use.loaded and scene.plan.offload in ("optimizer", "all"):
+            stays = _trained(scene, role, model, use, "none")
+            yield host.by_deepspeed(scene, role, (*stays, _gradients(scene, role, "all")))
     else:
         away = model.waits == "host, streamed" or (model.waits == "host" and not use.computes)
         weights = _weights(scene, role, "host" if away else "gpu")

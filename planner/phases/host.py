@@ -5,7 +5,7 @@ The first node is looked at, which holds the most of what is not spread evenly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.formulas import host
 from planner.frameworks.host_side import HostSide
@@ -80,6 +80,26 @@ def offloaded(
     return host.PINNED(
         role, label=label, host=True, ranks_per_node=scene.ranks_per_node, pinned_bytes=pinned
     )
+
+
+def by_deepspeed(scene: Scene, role: Role, terms: Iterable[Term]) -> Term:
+    """What its own estimators have a node need for a trained role, as an upper bound.
+
+    ``terms`` are what is counted of the role where it has most. Of stages 1 and 2 they have every
+    process load the model in fp32; at stage 3 it is made in shards.
+    """
+    ranks, whole = scene.ranks_per_node, scene.zero_stage < 3
+    of = {
+        "loading_ranks": ranks * whole,
+        "parameters": role.parameters,
+        "trainable": role.trainable,
+        "offloaded_parameters": role.parameters * (scene.plan.offload == "all"),
+        "ranks_per_node": ranks,
+        "gpus": ranks if whole else scene.q.training_gpus,
+        "kept": sum([term.bytes for term in terms if term.host]),
+    }
+    most = host.BY_DEEPSPEED.value(counted=1, **of)
+    return host.BY_DEEPSPEED(role.name, host=True, counted=0, between=(0, most), **of)
 
 
 def pinned(scene: Scene, role: Role, category: str) -> bool:

@@ -25,6 +25,7 @@ from planner.formulas.throughput import (
 from planner.numeric import Num, total
 from planner.phases import engine
 from planner.phases.baseline import groups
+from planner.phases.experts import experts_left
 from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan, Work
@@ -121,8 +122,10 @@ class Combinations:
         phases = unresolved(scene)
         slots = tuple(self._slot(scene, phase) for phase in phases)
         shape = tuple((slot.kind, slot.rank, len(slot.pairs)) for slot in slots)
-        kind = (shape, kind_of(grid), grid.empty_cache, may_grow(grid))
-        return Combination(grid, kind, slots, {"valid": valid, **_figures(scene, grid, phases)})
+        experts = experts_left(scene)
+        kind = (shape, kind_of(grid), grid.empty_cache, may_grow(grid), bool(experts))
+        beside = _figures(scene, grid, phases)
+        return Combination(grid, kind, slots, {"valid": valid, **experts, **beside})
 
     def _facts_of(self, plan: Plan) -> Facts | None:
         """The catalog's rows; None where a name is not known."""

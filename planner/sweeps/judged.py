@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.estimate import MARGIN
 from planner.footprint import trainers_own
-from planner.formulas.growth import GROWN, most_growth
+from planner.formulas.growth import EXPERTS_LEFT, GROWN, most_growth
 from planner.numeric import Num, maximum, where
 from planner.plan import Plan
 from planner.speeds import Speeds
@@ -110,7 +110,8 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     plan = cast("Plan", grid)
     segments = reserved(plan, trains, peaks, card)
     growth = most_growth(plan, [one.held for one in segments])
-    worst = _Worst(rows, growth, card)
+    experts = {name: figure(name) for name in EXPERTS_LEFT.inputs if name in some[0].figures}
+    worst = _Worst(rows, growth, experts, card)
     columns = {}
     for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
         columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held)
@@ -151,8 +152,10 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
 class _Worst:
     """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
 
-    def __init__(self, rows: _Rows, growth: Num, card: Num) -> None:
-        self._rows, self._growth, self._card = rows, growth, card
+    def __init__(
+        self, rows: _Rows, growth: Num, experts: Mapping[str, Num], card: Num
+    ) -> None:
+        self._rows, self._growth, self._experts, self._card = rows, growth, experts, card
         self._highest: dict[str, Array] = {}
         self._maker: dict[str, Array] = {}
         self.low = self.high = rows.spread(0, np.int64)
@@ -174,6 +177,10 @@ class _Worst:
         if held.held is not None:
             size = {"most": self._growth, "card": self._card, "reached": most}
             most = most + GROWN.value(counted=1, **size)
+            if self._experts:
+                most = most + EXPERTS_LEFT.value(
+                    counted=1, **self._experts, card=self._card, reached=most
+                )
         self.high = np.maximum(self.high, self._spread(most))
         sizes = {
             "device": reserved + outside,

@@ -21,13 +21,13 @@ from planner.advice.cards import Choice, choices
 from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
 from planner.estimate import estimate
-from planner.footprint import Footprint, StatedError
+from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.speeds import Speeds, holding
 from planner.sweeps.table import sweep
 from planner.trial.evidence.stated_error import Compared, stated
-from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
+from planner.trial.evidence.stated_sweep import stated_sweep
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import compared
 from planner.ui.state import session
@@ -111,18 +111,17 @@ def give_way() -> None:
 
 @lru_cache(maxsize=16)
 def _choices(
-    plan: Plan, speeds: Speeds | None, errors: tuple[tuple[str, StatedError], ...]
+    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]
 ) -> tuple[Choice, ...]:
-    def judged(table: pd.DataFrame) -> pd.DataFrame:
-        return stated_sweep(table, dict(errors))
+    def judged(table: pd.DataFrame, base: Plan) -> pd.DataFrame:
+        return stated_sweep(table, _estimated(base, None), known)
 
     return choices(plan, speeds, judged=judged, progress=give_way)
 
 
 def on_other_gpus(plan: Plan) -> tuple[Choice, ...]:
     """The plan on every card, by how many of it."""
-    errors = tuple(stated_errors(footprint(plan)).items())
-    return _choices(plan, session.speeds(), errors)
+    return _choices(plan, session.speeds(), own_comparisons(plan.method))
 
 
 @st.cache_data(max_entries=64, show_spinner=False, hash_funcs={Plan: hash, Speeds: hash})
@@ -133,4 +132,4 @@ def _swept(plan: Plan, over: Mapping[str, list[Any]], speeds: Speeds | None) -> 
 def swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
     """A table of the plan over the axes, judged by the errors that measurements state."""
     table = _swept(plan, over, holding(session.speeds(), plan))
-    return stated_sweep(table, stated_errors(footprint(plan)))
+    return stated_sweep(table, footprint(plan), own_comparisons(plan.method))

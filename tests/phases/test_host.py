@@ -273,3 +273,55 @@ def test_weights_in_the_files_dtype_stay_mapped_for_real(tmp_path: Path) -> None
     mapped, converted = map(float, done.stdout.split())
     assert mapped < 0.4
     assert 3.6 < converted < 4.8
+
+
+SAYS = "what DeepSpeed says of host RAM, beyond what is counted"
+
+
+@pytest.mark.parametrize(
+    ("fields", "each"),
+    [
+        # 4 bytes in each process that loads, or 16 of training state; half as much again.
+        ({"gpus": 8, "sharding": "zero2", "offload": "optimizer"}, 4 * 8 * 1.5),
+        ({"gpus": 2, "sharding": "zero1", "offload": "optimizer"}, 16 * 1.5),
+        ({"gpus": 16, "sharding": "zero3", "offload": "optimizer"}, 16 / 2 * 1.5),
+        ({"gpus": 8, "sharding": "zero3", "offload": "all"}, 18 * 1.5),
+        ({"gpus": 16, "sharding": "zero3", "offload": "all"}, 18 / 2 * 1.5),
+    ],
+)
+def test_a_node_may_need_what_deepspeed_says(fields: dict[str, Any], each: float) -> None:
+    usual = {"model": "Qwen/Qwen2.5-7B", "gpu": "h100-80gb", "method": "sft", "framework": "trl"}
+    found = estimate(Plan(**{**usual, **fields}))
+    update = next(one for one in found.phases if one.name == "optimizer step")
+    [said] = (term for term in update.terms if term.name == SAYS)
+    assert said.bytes == 0 == said.low
+    assert said.high == pytest.approx(each * QWEN - said.inputs["kept"], abs=2)
+    processes = min(fields["gpus"], 8) * (334 * MIB + 1_734_560 * 1024)
+    assert update.host_high_bytes == pytest.approx(each * QWEN + processes, rel=0.001)
+
+
+def test_deepspeed_says_nothing_without_its_own_offload() -> None:
+    for fields in (
+        {"sharding": "zero3", "offload": "none"},
+        {"sharding": "zero3", "offload": "all-between-phases"},
+        {"sharding": "fsdp2", "offload": "all"},
+    ):
+        assert SAYS not in terms("optimizer step", gpus=8, **fields)
+
+
+def test_what_was_killed_with_744_gb_is_no_plan_without_a_word() -> None:
+    """hiyouga/LlamaFactory#6755: a 32B by ZeRO-3 with offload on one card, exit code -9."""
+    plan = Plan(
+        model="Qwen/Qwen2.5-32B", method="sft", framework="trl", gpu="h100-nvl-94gb", gpus=1,
+        gpus_per_node=1, sharding="zero3", offload="all", prompt_tokens=512, response_tokens=512,
+        micro_batch_size=1, prompts_per_step=1, host_ram_per_node=744 * GIB,
+    )  # fmt: skip
+    found = estimate(plan)
+    assert found.host_bytes < plan.host_ram_per_node < found.host_high_bytes
+    assert any("A node may need up to 825.9 GiB" in warning for warning in found.warnings)
+
+
+def test_adapters_leave_frozen_weights_in_half_precision() -> None:
+    lora = {"finetuning": "lora", "sharding": "zero3", "offload": "all", "gpus": 8}
+    said = terms("optimizer step", **lora)[SAYS].inputs
+    assert said["offloaded_parameters"] > 100 * said["trainable"] > 0

@@ -14,6 +14,8 @@ from typing import Any, cast
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
+from planner.formulas.growth import EXPERTS_LEFT, bounded
+from planner.formulas.host import BY_DEEPSPEED
 from planner.methods import method_of
 from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
@@ -204,8 +206,12 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
                 source="the step's events in a simulated caching allocator (docs/allocator.md)",
             )
         )
-    # Processes, and what pinned buffers are rounded up to, are the closed form's.
-    beside = [term for term in closed.terms if term.host and term.role == HOST_ROLE]
+    # No step of one routing shows what others leave, which bounds this figure, too.
+    left = [one.inputs for one in closed.terms if one.name == EXPERTS_LEFT.name]
+    terms += [bounded(EXPERTS_LEFT, of, of["card"], reserved + outside) for of in left]
+    # Processes, what pinned buffers are rounded up to, and DeepSpeed's bound are the closed form's.
+    ours = HOST_ROLE, BY_DEEPSPEED.name
+    beside = [one for one in closed.terms if one.host and (one.role in ours or one.name in ours)]
     host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus)
     host += sum(int(term.bytes) for term in beside)
     return replace(

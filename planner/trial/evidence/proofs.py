@@ -22,7 +22,8 @@ from planner.plan.factors import RUNGS
 from planner.trial.ask.folders import data_folder, named, write_whole
 from planner.trial.ask.result import TrialResult
 from planner.trial.evidence.calibration import estimated, said_by
-from planner.trial.evidence.stated_error import Compared, compared, is_sharded, of_trial
+from planner.trial.evidence.kind import ErrorKind, error_kind
+from planner.trial.evidence.stated_error import Compared, compared, of_trial
 
 READ = 200
 """The newest so many of a method are read."""
@@ -50,7 +51,7 @@ def put(result: TrialResult) -> None:
                 proofs_folder() / f"{result.id}.{rows[0].method}.json",
                 {
                     "gpu": rows[0].gpu,
-                    "sharded": rows[0].sharded,
+                    "kind": rows[0].kind,
                     "plan": result.estimated.plan if result.estimated else None,
                     "measured": {row.phase: row.measured_bytes for row in rows},
                     "said": {rung: _device_bytes(said_by(rung, result)) for rung in RUNGS},
@@ -83,18 +84,20 @@ def proven(method: str) -> tuple[Compared, ...] | None:
 
 def _read(path: Path, method: str) -> Iterator[Compared]:
     data = json.loads(path.read_text("utf-8"))
-    if data["formulas"] != _formulas():
-        plan, _ = try_plan(data["plan"] or {})
-        said = _device_bytes(estimated(plan)) if data["plan"] and plan else {}
-        data["said"]["estimate"], data["formulas"] = said, _formulas()
+    if "kind" not in data or data["formulas"] != _formulas():
+        # A plan that nobody kept, or that formulas refuse today, is of no kind: it proves nothing.
+        plan = try_plan(data["plan"])[0] if data["plan"] else None
+        data["kind"] = None if plan is None else error_kind(plan).on(data["gpu"])
+        data["said"]["estimate"] = {} if plan is None else _device_bytes(estimated(plan))
+        data["formulas"] = _formulas()
         with suppress(OSError):
             _write(path, data)
+    if data["kind"] is None:
+        return
+    kind = ErrorKind(*data["kind"])
     for rung in RUNGS:
         said, measured = data["said"][rung], data["measured"]
-        if "sharded" not in data:  # kept before errors were told apart by it
-            plan, _ = try_plan(data["plan"] or {})
-            data["sharded"] = plan is not None and is_sharded(plan)
-        yield from compared(rung, method, data["sharded"], data["gpu"], said, measured)
+        yield from compared(rung, method, kind, data["gpu"], said, measured)
 
 
 def _device_bytes(phases: Mapping[str, Any]) -> dict[str, int]:

@@ -1,12 +1,14 @@
 """How far a plan's memory may be off: what trials and committed measurements on a GPU have shown.
 
-By method and phase, signed, predicted against measured device bytes: below zero where the
-prediction was too low. Where nothing was measured the error is unknown, and says so. No torch.
+By method, phase and kind of plan (:mod:`planner.trial.evidence.kind`), signed, predicted against
+measured device bytes: below zero where the prediction was too low. Of another kind than those
+measured the error is unknown, and says what nothing covers. No torch.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,7 +24,8 @@ from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
-from planner.units import read_listed
+from planner.trial.evidence.kind import ErrorKind, error_kind
+from planner.units import read_count, read_listed
 from planner.values.sharding import sharding_of
 
 COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
@@ -34,7 +37,7 @@ COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
 MADE_WHOLE = "made whole"
 """What a file says of its sharded models that were made whole on the card and then cut."""
 
-UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10% free."
+KEEP = ". Keep at least 10% free."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +48,7 @@ class Compared:
     method: str
     phase: str
     gpu: str
-    sharded: bool
-    """Whether weights, gradients or optimizer states were spread over GPUs: another's error."""
+    kind: ErrorKind
     predicted_bytes: int
     measured_bytes: int
 
@@ -63,7 +65,8 @@ def stated(
 ) -> Footprint:
     """The footprint with the error that measurements state of each phase, and judged by it.
 
-    A phase that nobody measured keeps None, and a footprint of such phases is returned as it is.
+    A phase of which nobody measured the plan's kind keeps None. Where that is the worst one, what
+    no measurement covers stands in the footprint's error and above its headline.
 
     Args:
         footprint: an estimate or a dry run.
@@ -71,23 +74,23 @@ def stated(
         committed: what :func:`committed_set` gives, which is the default.
     """
     kept, given = list(own), list(committed_set() if committed is None else committed)
+    kind = error_kind(footprint.plan)
 
     def known(phase: Phase) -> StatedError | None:
         if phase.rank != "trainer" or phase.source == "trial":
             return None
-        found = stated_error(
-            footprint.plan.method,
-            phase.name,
-            rung=phase.source,
-            sharded=is_sharded(footprint.plan),
-            own=kept,
-            committed=given,
-        )
-        return None if found.low is None else found
+        asked = footprint.plan.method, phase.name, kind
+        return stated_error(*asked, rung=phase.source, own=kept, committed=given)
 
-    phases = tuple(replace(phase, error=known(phase)) for phase in footprint.phases)
-    if all(phase.error is None for phase in phases):
-        return footprint
+    found = [known(phase) for phase in footprint.phases]
+    worst = found[footprint.phases.index(footprint.worst)]
+    if worst is not None and worst.low is None:
+        line = f"error of the peak: {worst.source.removesuffix(KEEP)}"
+        footprint = replace(footprint, error=worst, assumptions=(*footprint.assumptions, line))
+    phases = tuple(
+        replace(phase, error=None if one is None or one.low is None else one)
+        for phase, one in zip(footprint.phases, found, strict=True)
+    )
     return judged(replace(footprint, phases=phases))
 
 
@@ -99,9 +102,9 @@ def stated_of(found: DryRun, own: Iterable[Compared] = ()) -> DryRun:
 def stated_error(
     method: str,
     phase: str,
+    kind: ErrorKind,
     *,
     rung: Rung = "estimate",
-    sharded: bool = False,
     own: Iterable[Compared] = (),
     committed: Iterable[Compared] | None = None,
 ) -> StatedError:
@@ -110,47 +113,39 @@ def stated_error(
     Args:
         method: the plan's method.
         phase: the phase's name, such as that of the worst phase.
+        kind: the plan's, by :func:`~planner.trial.evidence.kind.error_kind`.
         rung: whose prediction is meant.
-        sharded: whether the plan is, as :func:`is_sharded` says; errors are of plans like it.
         own: comparisons of stored trials, by :func:`of_trial`.
         committed: what :func:`committed_set` gives, which is the default.
 
     Returns:
         The lowest and the highest error that was seen, or None for both.
     """
-    found: list[Compared] = []
-    counted: list[str] = []
-    for what, some in (
-        ("stored trial", own),
-        ("committed measurement", committed_set() if committed is None else committed),
-    ):
-        asked = rung, method, phase, sharded
-        meant = [one for one in some if (one.rung, one.method, one.phase, one.sharded) == asked]
-        found += meant
-        if meant:
-            counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
+    given = committed_set() if committed is None else committed
+    alike = [
+        (where, one)
+        for where, some in (("stored trial", own), ("committed measurement", given))
+        for one in some
+        if (one.rung, one.method, one.phase) == (rung, method, phase)
+    ]
+    found = [(where, one) for where, one in alike if one.kind == kind]
     if not found:
-        kind = "sharded" if sharded else "not sharded"
-        what = f"{phase} of {methods()[method].title}, {kind}, on a GPU"
-        source = UNKNOWN.format(what=what)
-        return StatedError(low=None, high=None, source=source)
-    errors = [one.error for one in found]
-    cards = read_listed(sorted({_card(one.gpu) for one in found}))
+        near = kind.lacking(sorted({one.kind for _, one in alike}))
+        lacks = read_listed(near or (f"{phase} of {methods()[method].title}",))
+        return StatedError(low=None, high=None, source=f"not measured for {lacks}{KEEP}")
+    errors = [one.error for _, one in found]
+    cards = read_listed(sorted({_card(one.gpu) for _, one in found}))
+    counted = read_listed([read_count(n, what) for what, n in Counter(w for w, _ in found).items()])
     return StatedError(
         low=min(errors),
         high=max(errors),
-        source=f"{' and '.join(counted)} of {methods()[method].title} on {cards}, {phase}, "
+        source=f"{counted} of {methods()[method].title} on {cards}, {phase}, "
         f"{rung} of device memory; below zero is predicted too low",
     )
 
 
 def _card(key: str) -> str:
     return catalog.gpu(key).name if key else "a card of no catalog"
-
-
-def is_sharded(plan: Plan) -> bool:
-    """Whether a plan spreads weights, gradients or optimizer states over GPUs."""
-    return not sharding_of(plan).replicated
 
 
 def of_trial(result: TrialResult) -> Iterator[Compared]:
@@ -161,17 +156,21 @@ def of_trial(result: TrialResult) -> Iterator[Compared]:
     if not counts(result) or result.device.kind != "cuda" or result.measured is None:
         return
     plan = result.planned()
+    try:
+        kind = error_kind(plan).on(result.device.gpu)
+    except ValueError:  # one that formulas refuse today
+        return
     own = [phase for phase in result.measured.phases if phase.rank == "trainer"]
     measured = {phase.name: phase.device_bytes or 0 for phase in own}
     for rung in RUNGS:
         said = {name: phase.device_bytes or 0 for name, phase in said_by(rung, result).items()}
-        yield from compared(rung, plan.method, is_sharded(plan), result.device.gpu, said, measured)
+        yield from compared(rung, plan.method, kind, result.device.gpu, said, measured)
 
 
 def compared(
     rung: Rung,
     method: str,
-    sharded: bool,
+    kind: ErrorKind,
     gpu: str,
     said: Mapping[str, int],
     measured: Mapping[str, int],
@@ -190,7 +189,7 @@ def compared(
             method=method,
             phase=phase,
             gpu=gpu,
-            sharded=sharded,
+            kind=kind,
             predicted_bytes=said[phase],
             measured_bytes=measured[phase],
         )
@@ -231,7 +230,7 @@ def _of_trials(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[C
 
 def _cut(plan: Plan, made_whole: bool) -> bool:
     """Whether what was whole on the card before it was sharded is in a run's cache."""
-    return made_whole and is_sharded(plan)
+    return made_whole and not sharding_of(plan).replicated
 
 
 def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
@@ -251,4 +250,4 @@ def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Co
         for phase, real in last.items()
     }
     for rung, said in sides:
-        yield from compared(rung, plan.method, is_sharded(plan), gpu, said, measured)
+        yield from compared(rung, plan.method, error_kind(plan).on(gpu), gpu, said, measured)

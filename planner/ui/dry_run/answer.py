@@ -53,7 +53,7 @@ def draw(found: DryRun, sentences: Sequence[str]) -> None:
     _alive(found)
     with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):
         versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        error = f"Error to expect: {found.footprint.error.source}."
+        error = f"Error to expect: {found.footprint.error.source.rstrip('.')}."
         bullets([*found.notes, error, f"Libraries: {versions}."])
 
 
