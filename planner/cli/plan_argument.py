@@ -22,6 +22,7 @@ from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.factors import Factors
 from planner.plan.link import Reading, from_query, from_query_string, from_values
+from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.pin import MOST_FILE_BYTES, NAME_CHARACTERS, Pinned, from_file, holds_several
 from planner.plan.query import BENCHMARK, CALIBRATION
 from planner.problem import PlanError, Problem
@@ -58,9 +59,13 @@ def read_plan(text: str, model: str = "") -> Reading:
         query = parse_qs(text.partition("#")[0].rpartition("?")[2], keep_blank_values=True)
         given = {key: values[-1] for key, values in query.items()}
         outside = _from_outside(given, model)
+        # A link without a version is one of the first; what a person types is of today.
+        unnamed = FIRST_VERSION if "?" in text else VERSION
         if not outside:
-            return from_query_string(text)
-        return outside if isinstance(outside, Reading) else from_query({**query, **outside})
+            return from_query_string(text, unnamed=unnamed)
+        if isinstance(outside, Reading):
+            return outside
+        return from_query({**query, **outside}, unnamed=unnamed)
     if "@" in text and "/" not in text:
         return _with_model({"preset": text}, model)
     return _refused(f"{text[:80]!r} is no link, no preset and no file.", f"Give {HELP}.")

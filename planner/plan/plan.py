@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
+from planner.catalog.card_names import card_key
 from planner.frameworks import frameworks
-from planner.methods import aliases, methods
+from planner.methods import aliases, methods, spelt
 from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
 from planner.plan.fields import PlanFields
@@ -36,7 +37,13 @@ class BasePlan(PlanFields):
         }
         method = values.get("method")
         if isinstance(method, str):
-            values["method"] = aliases().get(method.lower(), method)
+            values["method"] = aliases().get(spelt(method), spelt(method))
+        if isinstance(values.get("gpu"), str):
+            try:
+                values["gpu"] = card_key(values["gpu"])
+            except ValueError as error:
+                which = Problem("gpu", str(error).removeprefix("gpu: "), "Say which of them.")
+                refuse((which,))
         return fill(values)
 
     @model_validator(mode="after")
