@@ -15,7 +15,6 @@ from planner.units import GIB
 UNSAID = ("nvidia", "amd", "intel", "apple", "geforce", "tesla", "hbm2", "hbm2e", "hbm3", "hbm3e")
 """Words that drivers and people say besides, and that tell no card from another."""
 WORDS = re.compile(r"rtx(?=\d)|\d+ ?gi?b?\b|[a-z0-9]+")
-GIGABYTES = re.compile(r"(\d+) ?gi?b?")
 LONGEST = 64
 USABLE = 0.9
 """Least share of a sticker's gigabytes that software sees: a T4's 14.6 of 16."""
@@ -29,24 +28,21 @@ def card_key(text: str) -> str:
         ValueError: it is the name of several cards; the sentence lists their keys.
     """
     words = [word for word in WORDS.findall(text.lower()) if word not in UNSAID]
-    key, cards = "-".join(words), {card.key: card for card in gpus()}
-    if text in cards or not words or len(text) > LONGEST or CUSTOM in words:
-        return text
-    if key in cards:
-        return key
-    found = [each for each in cards.values() if all(_said_of(each, word) for word in words)]
+    key, known = "-".join(words), {CUSTOM, *(card.key for card in gpus())}
+    if text in known or key in known or not words:
+        return text if text in known or not words else key
+    found = [each for each in gpus() if all(_said_of(each, word) for word in words)]
     # A card whose usable bytes nobody has reported is nobody's plan.
-    found = [each for each in found if each.budget_bytes] or found
-    if len(found) > 1:
-        *most, last = (each.key for each in found)
-        raise ValueError(f"gpu: {text} may be {', '.join(most)} or {last}.")
-    return found[0].key if found else key
+    keys = [each.key for each in found if each.budget_bytes] or [each.key for each in found]
+    if len(keys) > 1:
+        raise ValueError(f"{text} may be {', '.join(keys[:-1])} or {keys[-1]}")
+    return keys[0] if keys else key
 
 
 def _said_of(card: Gpu, word: str) -> bool:
     """Whether this word is one of the card's names, or its memory."""
-    size = GIGABYTES.fullmatch(word)
-    if size and card.budget_bytes:
-        return USABLE <= card.budget_bytes / GIB / int(size[1]) <= 1
+    gigabytes = re.fullmatch(r"(\d+) ?gi?b?", word)
+    if gigabytes and card.budget_bytes:
+        return USABLE <= card.budget_bytes / GIB / int(gigabytes[1]) <= 1
     own = WORDS.findall(f"{card.key} {card.name}".lower())
     return word in own or word in (re.sub(r"(?<=sxm)\d$", "", each) for each in own)

@@ -48,10 +48,8 @@ def aliases() -> Mapping[str, str]:
 
 def spelt(text: str) -> str:
     """A method's text in the letters of its name: a plus in a query is read as a space."""
-    for name in (text.strip().lower(), text.lower().replace(" ", "+")):
-        if name in methods() or name in aliases():
-            return name
-    return text
+    found = (text.strip().lower(), text.lower().replace(" ", "+"))
+    return next((name for name in found if name in methods() or name in aliases()), text)
 
 
 def method_of(plan: Plan) -> Method:

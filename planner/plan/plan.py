@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
-from planner.catalog.card_names import card_key
 from planner.frameworks import frameworks
 from planner.methods import aliases, methods, spelt
 from planner.plan.coverage import uncovered
@@ -38,12 +37,6 @@ class BasePlan(PlanFields):
         method = values.get("method")
         if isinstance(method, str):
             values["method"] = aliases().get(spelt(method), spelt(method))
-        if isinstance(values.get("gpu"), str):
-            try:
-                values["gpu"] = card_key(values["gpu"])
-            except ValueError as error:
-                which = Problem("gpu", str(error).removeprefix("gpu: "), "Say which of them.")
-                refuse((which,))
         return fill(values)
 
     @model_validator(mode="after")
@@ -86,6 +79,7 @@ REMEDIES: Mapping[Any, str] = {
 
 
 OWN_REMEDIES: Mapping[str, str] = {
+    "gpu": "Name one card of the catalog, which `python -m planner gpus` lists",
     "length_distribution": "Leave it empty, or take the text that `python -m planner lengths` "
     "writes",
 }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from planner.frameworks.dealing import whole
 from planner.frameworks.framework import Framework, RewardEngine
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
@@ -67,6 +68,22 @@ FRAMEWORK = Framework(
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",
     rules=(
+        # workers/engine_workers.py, train_mini_batch; engine/utils.py, prepare_micro_batches.
+        *whole(
+            "verl asserts mini_batch_size % data_parallel_size == 0",
+            "verl asserts total_data_size % micro_batch_size_per_gpu == 0",
+        ),
+        Rule(
+            "max_tokens_per_micro_batch",
+            lambda p: (
+                (p.max_tokens_per_micro_batch > 0)
+                & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens)
+            ),
+            # utils/seqlen_balancing.py, rearrange_micro_batches.
+            "verl asserts max_token_len >= max_seq_len: the token budget is smaller than one row "
+            "(prompt_tokens + response_tokens).",
+            "Raise max_tokens_per_micro_batch, or set it to 0.",
+        ),
         Rule(
             "optimizer_step",
             lambda p: p.optimizer_step == "in-backward",
