@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from planner import catalog
-from planner.catalog import spot
+from planner.catalog import measured, spot
 from planner.catalog.hub import model_from_hub
 from planner.catalog.measured_setting import read_setting
 from planner.catalog.model_catalog import Model
@@ -97,7 +97,7 @@ def _from_outside(given: Mapping[str, Any], model: str) -> dict[str, str] | Read
 
 
 def _encoded(model: Model) -> str:
-    if model.architecture is None:
+    if model.architecture is None and not measured.waits(model.unsupported_reason):
         raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
     return catalog.encode_config(model.config)
 
@@ -170,8 +170,18 @@ def require_asked(text: str, model: str = "") -> Asked:
         PlanError: with every problem found, however small: a script should not go on
             with a plan that is not the one it asked for.
     """
-    with spot.measuring(_measure):
+    lacking: list[str] = []
+    with spot.measuring(lambda key, *_: lacking.append(key)):
         reading = read_plan(text, model)
+    refused = tuple(one for one in reading.problems if not measured.waits(one.message))
+    if lacking and refused:  # whatever a measurement says, which takes seconds
+        raise PlanError(refused)
+    if lacking:
+        with spot.measuring(_measure):
+            reading = read_plan(text, model)
+            if reading.plan is None:
+                # What nobody chose follows what was measured, such as eager attention.
+                reading = read_plan(text, model)
     if reading.problems or reading.plan is None:
         raise PlanError(reading.problems)
     for note in reading.notes:
