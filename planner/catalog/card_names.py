@@ -7,9 +7,10 @@ of several cards nobody guesses which.
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Sequence
+from functools import lru_cache
 
-from planner.catalog.gpu_catalog import CUSTOM, Gpu, gpus
+from planner.catalog.gpu_catalog import Gpu, gpus
 from planner.units import GIB
 
 UNSAID = ("nvidia", "amd", "intel", "apple", "geforce", "tesla", "hbm2", "hbm2e", "hbm3", "hbm3e")
@@ -20,7 +21,7 @@ USABLE = 0.9
 """Least share of a sticker's gigabytes that software sees: a T4's 14.6 of 16."""
 
 
-@cache
+@lru_cache(maxsize=1024)
 def card_key(text: str) -> str:
     """The key of the card that a text names; the text as a key would be where it names none.
 
@@ -28,21 +29,21 @@ def card_key(text: str) -> str:
         ValueError: it is the name of several cards; the sentence lists their keys.
     """
     words = [word for word in WORDS.findall(text.lower()) if word not in UNSAID]
-    key, known = "-".join(words), {CUSTOM, *(card.key for card in gpus())}
-    if text in known or key in known or not words:
-        return text if text in known or not words else key
-    found = [each for each in gpus() if all(_said_of(each, word) for word in words)]
-    # A card whose usable bytes nobody has reported is nobody's plan.
-    keys = [each.key for each in found if each.budget_bytes] or [each.key for each in found]
+    key = "-".join(words)
+    # A card whose usable bytes nobody has reported is named by its whole key alone.
+    said = (card.key for card in gpus() if card.budget_bytes and words and _says(card, words))
+    keys = [key] if any(card.key == key for card in gpus()) else [*said] or [key]
     if len(keys) > 1:
         raise ValueError(f"{text} may be {', '.join(keys[:-1])} or {keys[-1]}")
-    return keys[0] if keys else key
+    return keys[0]
 
 
-def _said_of(card: Gpu, word: str) -> bool:
-    """Whether this word is one of the card's names, or its memory."""
-    gigabytes = re.fullmatch(r"(\d+) ?gi?b?", word)
-    if gigabytes and card.budget_bytes:
-        return USABLE <= card.budget_bytes / GIB / int(gigabytes[1]) <= 1
+def _says(card: Gpu, words: Sequence[str]) -> bool:
+    """Whether each of these words is one of the card's names, or its memory."""
     own = WORDS.findall(f"{card.key} {card.name}".lower())
-    return word in own or word in (re.sub(r"(?<=sxm)\d$", "", each) for each in own)
+    own += [word[:-1] for word in own if word.startswith("sxm")]
+    sizes = {word: int(size[1]) for word in words if (size := re.fullmatch(r"(\d+) ?gi?b?", word))}
+    usable = (card.budget_bytes or 0) / GIB
+    return all(
+        USABLE <= usable / sizes[word] <= 1 if word in sizes else word in own for word in words
+    )

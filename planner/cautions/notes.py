@@ -60,9 +60,9 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
             f"{runs} path, whatever logits says ({plan.logits})."
         )
-    arch = scene.policy.arch
-    if plan.attention == "eager" and arch.measured.startswith(spot.PREFIX) and refuses_sdpa(arch):
-        yield f"transformers refuses sdpa for {arch.family}: attention is eager."
+    here = scene.policy.arch.measured.startswith(spot.PREFIX)
+    if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
+        yield f"transformers refuses sdpa for {scene.policy.arch.family}: attention is eager."
     if runs in scene.framework.path_notes:
         yield scene.framework.path_notes[runs]
     if references.on_disk(plan):

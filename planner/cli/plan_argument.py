@@ -61,10 +61,10 @@ def read_plan(text: str, model: str = "") -> Reading:
         outside = _from_outside(given, model)
         # A link without a version is one of the first; what a person types is of today.
         unnamed = FIRST_VERSION if "?" in text else VERSION
-        if not outside:
-            return from_query_string(text, unnamed=unnamed)
         if isinstance(outside, Reading):
             return outside
+        if not outside:
+            return from_query_string(text, unnamed=unnamed)
         return from_query({**query, **outside}, unnamed=unnamed)
     if "@" in text and "/" not in text:
         return _with_model({"preset": text}, model)
@@ -174,16 +174,13 @@ def require_asked(text: str, model: str = "") -> Asked:
     with spot.measuring(lambda key, *_: lacking.append(key)):
         reading = read_plan(text, model)
     refused = tuple(one for one in reading.problems if not measured.waits(one.message))
-    if lacking and refused:  # whatever a measurement says, which takes seconds
-        raise PlanError(refused)
-    if lacking:
+    if lacking and not refused:  # else whatever a measurement says, which takes seconds
         with spot.measuring(_measure):
             reading = read_plan(text, model)
-            if reading.plan is None:
-                # What nobody chose follows what was measured, such as eager attention.
-                reading = read_plan(text, model)
+            # What nobody chose follows what was measured, such as eager attention.
+            reading = reading if reading.plan else read_plan(text, model)
     if reading.problems or reading.plan is None:
-        raise PlanError(reading.problems)
+        raise PlanError((lacking and refused) or reading.problems)
     for note in reading.notes:
         if reading.switch is None or note != reading.switch.note:
             print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)
