@@ -22,7 +22,7 @@ FILLS = (
 )
 STOPS = {
     "verl": "verl asserts",
-    "trl": "TRL stops: generation_batch_size must be divisible by the global batch size",
+    "trl": "TRL stops: the generation batch must be divisible by the global batch size",
 }
 
 
@@ -82,7 +82,7 @@ def test_a_budget_below_a_row_gives_it_a_micro_batch_of_its_own() -> None:
     assert estimate(below).device_bytes == estimate(Plan(micro_batch_size=1)).device_bytes
     _, problems = try_plan({"framework": "verl", "max_tokens_per_micro_batch": 2559})
     assert [problem.field for problem in problems] == ["max_tokens_per_micro_batch"]
-    assert problems[0].message.startswith("verl asserts max_token_len >= max_seq_len")
+    assert problems[0].message.startswith("verl asserts that the token budget")
     assert Plan(framework="verl", max_tokens_per_micro_batch=2560).prompt_tokens == 512
 
 

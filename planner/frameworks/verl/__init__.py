@@ -68,10 +68,11 @@ FRAMEWORK = Framework(
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",
     rules=(
-        # workers/engine_workers.py, train_mini_batch; engine/utils.py, prepare_micro_batches.
+        # engine_workers.py, line 267: mini_batch_size % get_data_parallel_size() == 0;
+        # engine/utils.py, line 125: data size must be divisible by … micro_batch_size_per_gpu.
         *whole(
-            "verl asserts mini_batch_size % data_parallel_size == 0",
-            "verl asserts total_data_size % micro_batch_size_per_gpu == 0",
+            "verl asserts that GPUs divide a mini-batch",
+            "verl asserts that the data size is divisible by a micro-batch",
         ),
         Rule(
             "max_tokens_per_micro_batch",
@@ -79,9 +80,9 @@ FRAMEWORK = Framework(
                 (p.max_tokens_per_micro_batch > 0)
                 & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens)
             ),
-            # utils/seqlen_balancing.py, rearrange_micro_batches.
-            "verl asserts max_token_len >= max_seq_len: the token budget is smaller than one row "
-            "(prompt_tokens + response_tokens).",
+            # utils/seqlen_balancing.py, line 384: max_token_len >= max_seq_len.
+            "verl asserts that the token budget is no smaller than one row (prompt_tokens + "
+            "response_tokens).",
             "Raise max_tokens_per_micro_batch, or set it to 0.",
         ),
         Rule(

@@ -24,7 +24,7 @@ def _on_policy(plan: Plan) -> bool:
     return plan.rollout == "hf" and bool(np.all(plan.prompts_per_update == plan.prompts_per_step))
 
 
-_SAYS = "TRL stops: generation_batch_size must be divisible by the global batch size"
+_SAYS = "TRL stops: the generation batch must be divisible by the global batch size"
 WHOLE = whole(_SAYS, _SAYS)
 """``__post_init__`` of grpo_config.py and rloo_config.py in 1.16.0: a ``ValueError``."""
 
