@@ -74,6 +74,7 @@ PLAINLY = (
     ("input should be a valid integer", "it must be a whole number"),
     ("input should be a valid", "it must be a"),
     ("input should be", "it must be"),
+    ("value error, ", ""),
     ("string should match pattern", "it has other characters than"),
 )
 """Beginnings of pydantic's sentences, and how a person says them; the first that fits."""

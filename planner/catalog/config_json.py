@@ -27,11 +27,17 @@ URL_SAFE = re.compile(r"[A-Za-z0-9_\-]+={0,2}")
 def parse_config(source: str | bytes | Mapping[str, Any]) -> Model:
     """The model that a config.json describes, as text or parsed already.
 
+    What Python writes as a dictionary has keys that are no text (``id2label``'s numbers): it is
+    read as the file that it would be.
+
     Raises:
         ValueError: one sentence that names the bad field (``config: hidden_size is …``).
     """
     if isinstance(source, Mapping):
-        return model_from_config(source)
+        try:
+            source = json.dumps(dict(source))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"config: what is given cannot be written as JSON: {error}.") from None
     return model_from_config(read_object(source, infinity=True))
 
 

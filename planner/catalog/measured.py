@@ -141,6 +141,15 @@ UNMEASURED = (
 )
 
 
+NOBODY = "which nobody measured of"
+"""In the sentence about a setting that was not measured."""
+
+
+def waits(sentence: str) -> bool:
+    """Whether this is no refusal: what it says is wrong ends once layers are measured."""
+    return UNMEASURED in sentence or NOBODY in sentence
+
+
 def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:
     """The dimensions of a model with measured coefficients; None for any other key.
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from planner.catalog import spot
 from planner.catalog.gpu_catalog import CUSTOM
 from planner.footprint import Phase
+from planner.formulas.activations.coverage import refuses_sdpa
 from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
@@ -58,6 +60,9 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
             f"{runs} path, whatever logits says ({plan.logits})."
         )
+    here = scene.policy.arch.measured.startswith(spot.PREFIX)
+    if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
+        yield f"transformers refuses sdpa for {scene.policy.arch.family}: attention is eager."
     if runs in scene.framework.path_notes:
         yield scene.framework.path_notes[runs]
     if references.on_disk(plan):

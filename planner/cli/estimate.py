@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     fit.
     """
     from planner.estimate import estimate
+    from planner.launch.export import not_launched
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     footprint = estimate(asked.plan, asked.benchmark)
@@ -67,17 +68,21 @@ def run(arguments: argparse.Namespace) -> int:
         estimate(asked.plan.changed(length_distribution=shape), asked.benchmark) if shape else None
     )
 
+    refused = not_launched(asked.plan, asked.chosen)
+
     def as_json(found: Footprint) -> dict[str, Any]:
         late = lateness(found)
         answer = {
             **answer_json(found),
             "typical_shape": typical and _shape_json(typical),
             "longest_responses": late and asdict(late),
+            "not_launched": refused,
         }
         return with_kernels(answer, found, arguments.explain)
 
     def as_text(found: Footprint) -> str:
-        return "\n".join((_text(found, typical), *explained(found, arguments.explain)))
+        told = (f"warning: {one}" for one in refused)
+        return "\n".join((_text(found, typical), *told, *explained(found, arguments.explain)))
 
     show(arguments, footprint, as_json, as_text)
     return status(arguments, footprint.verdict.word)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from planner import catalog
-from planner.catalog import spot
+from planner.catalog import measured, spot
 from planner.catalog.hub import model_from_hub
 from planner.catalog.measured_setting import read_setting
 from planner.catalog.model_catalog import Model
@@ -22,6 +22,7 @@ from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.factors import Factors
 from planner.plan.link import Reading, from_query, from_query_string, from_values
+from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.pin import MOST_FILE_BYTES, NAME_CHARACTERS, Pinned, from_file, holds_several
 from planner.plan.query import BENCHMARK, CALIBRATION
 from planner.problem import PlanError, Problem
@@ -58,9 +59,13 @@ def read_plan(text: str, model: str = "") -> Reading:
         query = parse_qs(text.partition("#")[0].rpartition("?")[2], keep_blank_values=True)
         given = {key: values[-1] for key, values in query.items()}
         outside = _from_outside(given, model)
+        # A link without a version is one of the first; what a person types is of today.
+        unnamed = FIRST_VERSION if "?" in text else VERSION
+        if isinstance(outside, Reading):
+            return outside
         if not outside:
-            return from_query_string(text)
-        return outside if isinstance(outside, Reading) else from_query({**query, **outside})
+            return from_query_string(text, unnamed=unnamed)
+        return from_query({**query, **outside}, unnamed=unnamed)
     if "@" in text and "/" not in text:
         return _with_model({"preset": text}, model)
     return _refused(f"{text[:80]!r} is no link, no preset and no file.", f"Give {HELP}.")
@@ -92,7 +97,7 @@ def _from_outside(given: Mapping[str, Any], model: str) -> dict[str, str] | Read
 
 
 def _encoded(model: Model) -> str:
-    if model.architecture is None:
+    if model.architecture is None and not measured.waits(model.unsupported_reason):
         raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
     return catalog.encode_config(model.config)
 
@@ -165,10 +170,17 @@ def require_asked(text: str, model: str = "") -> Asked:
         PlanError: with every problem found, however small: a script should not go on
             with a plan that is not the one it asked for.
     """
-    with spot.measuring(_measure):
+    lacking: list[str] = []
+    with spot.measuring(lambda key, *_: lacking.append(key)):
         reading = read_plan(text, model)
+    refused = tuple(one for one in reading.problems if not measured.waits(one.message))
+    if lacking and not refused:  # else whatever a measurement says, which takes seconds
+        with spot.measuring(_measure):
+            reading = read_plan(text, model)
+            # What nobody chose follows what was measured, such as eager attention.
+            reading = reading if reading.plan else read_plan(text, model)
     if reading.problems or reading.plan is None:
-        raise PlanError(reading.problems)
+        raise PlanError((lacking and refused) or reading.problems)
     for note in reading.notes:
         if reading.switch is None or note != reading.switch.note:
             print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from planner.catalog.card_names import card_key
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
@@ -144,7 +145,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         goal=arguments.goal,
         free=(*free, *PLACEMENT) if arguments.separate else free,
         max_gpus=arguments.max_gpus,
-        cards=_words(arguments.cards),
+        cards=tuple(map(card_key, _words(arguments.cards))),
         budget_usd=arguments.budget,
         deadline_hours=arguments.deadline,
         lora_allowed=arguments.lora,

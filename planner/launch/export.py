@@ -144,6 +144,16 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
     raise CannotExpress(framework, obstacles(plan, framework))
 
 
+def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
+    """What the export to the plan's own framework will refuse; empty where it has none at all."""
+    if plan.framework in exporting(plan.method):
+        try:
+            following(plan, plan.framework, chosen)
+        except CannotExpress as error:
+            return tuple(f"launch refuses {one.sentence}" for one in error.obstacles)
+    return ()
+
+
 def scripted(plan: Plan, chosen: Collection[str]) -> str:
     """The framework whose script runs the plan once what nobody chose follows it.
 

@@ -46,6 +46,12 @@ def aliases() -> Mapping[str, str]:
     )
 
 
+def spelt(text: str) -> str:
+    """A method's text in the letters of its name: a plus in a query is read as a space."""
+    found = (text.strip().lower(), text.lower().replace(" ", "+"))
+    return next((name for name in found if name in methods() or name in aliases()), text)
+
+
 def method_of(plan: Plan) -> Method:
     """The method of a plan, of a sweep's grid, or of anything with the field ``method``."""
     return methods()[plan.method]

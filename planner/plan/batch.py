@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.methods import method_of
+from planner.setup.quantities import dealt
 from planner.units import read_count
 
 if TYPE_CHECKING:
@@ -17,21 +18,21 @@ def batch_words(plan: Plan) -> str:
     Of anything with a plan's fields: where they do not divide, the words say so.
     """
     each, updates = plan.responses_per_prompt, -(-plan.prompts_per_step // plan.prompts_per_update)
-    gpus, update = plan.gpus - plan.rollout_gpus, plan.prompts_per_update * each
+    gpus, micro = plan.gpus - plan.rollout_gpus, plan.micro_batch_size
     pairs = method_of(plan).texts_per_response > 1
     said = f"{read_count(plan.prompts_per_step * each, 'pair' if pairs else 'sequence')} a step"
     if each > 1:
         said = f"{read_count(plan.prompts_per_step, 'prompt')} × {each:,} responses = {said}"
     over = [read_count(updates, "update")] if updates > 1 else []
     over.append(read_count(gpus, "GPU"))
-    if gpus < 1 or plan.prompts_per_step % plan.prompts_per_update or update % gpus:
+    if gpus < 1 or plan.prompts_per_step % plan.prompts_per_update:
         return f"{said}, which do not divide over {' and '.join(over)}"
-    said = f"{said} = {' × '.join(over)}"
-    per_gpu, micro = update // gpus, plan.micro_batch_size
+    per_gpu, _ = dealt(plan)
+    whole = per_gpu * gpus * updates
+    filled = f", filled up to {whole:,}" if whole != plan.prompts_per_step * each else ""
+    said = f"{said}{filled} = {' × '.join(over)}"
     if plan.max_tokens_per_micro_batch:
         return f"{said} × {per_gpu:,}, at most {plan.max_tokens_per_micro_batch:,} tokens at a time"
-    if per_gpu % micro:
-        return f"{said} × {per_gpu:,}, which {micro:,} does not divide"
     rounds = "accumulation step" if plan.optimizer_step == "update" else "micro-batch"
     many = f"{rounds}es" if rounds.endswith("ch") else f"{rounds}s"
     count = per_gpu // micro

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 from planner import catalog
@@ -19,7 +20,8 @@ from planner.formulas.lora import usual_targets
 from planner.frameworks import OWN, frameworks
 from planner.methods import methods
 from planner.methods.method import Method
-from planner.plan.fields import PlanFields
+from planner.numeric import round_up
+from planner.plan.fields import MOST, PlanFields
 from planner.plan.trainers import trainer_of
 
 NOT_KNOWN = Method(
@@ -28,6 +30,8 @@ NOT_KNOWN = Method(
 """In place of a method that is not known: the plan refuses that itself."""
 MODEL = str(PlanFields.model_fields["model"].default)
 """Of a plan that names none."""
+DEALT = ("gpus", "rollout_gpus", "responses_per_prompt")
+"""What the usual number of prompts is a whole share for."""
 
 
 def _method(values: Mapping[str, Any]) -> Method:
@@ -101,6 +105,12 @@ def _fill_by_finetuning(values: dict[str, Any]) -> None:
 
 
 def _fill_by_batch(values: dict[str, Any]) -> None:
+    fields = PlanFields.model_fields
+    gpus, apart, each = (values.get(name, fields[name].default) for name in DEALT)
+    if all(isinstance(count, int) and count <= MOST for count in (gpus, apart, each)):
+        # 64 prompts of eight responses are no whole share of 72 GPUs; 72 are.
+        least = max(gpus - apart, 1) // gcd(max(gpus - apart, 1), each)
+        values.setdefault("prompts_per_step", round_up(fields["prompts_per_step"].default, least))
     values.setdefault("prompts_per_update", values.get("prompts_per_step", 64))
     values.setdefault("logprob_micro_batch_size", values.get("micro_batch_size", 1))
     values.setdefault("validation_response_tokens", values.get("response_tokens", 2048))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from planner.catalog.card_names import LONGEST, card_key
 from planner.frameworks import OWN, complaint, frameworks
 from planner.lengths.text import MAX_CHARACTERS, canonical
 
@@ -53,6 +54,7 @@ CountOrNone = Annotated[int, Field(ge=0, le=MOST)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
 Framework = Annotated[str, AfterValidator(_known_framework)]
 Distribution = Annotated[str, Field(max_length=MAX_CHARACTERS), AfterValidator(_distribution)]
+Card = Annotated[str, Field(max_length=LONGEST), AfterValidator(card_key)]
 Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
 Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
 
@@ -82,9 +84,7 @@ class PlanFields(BaseModel):
     framework_version: Version = Field("1", description="Version of that software.")
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
 
-    gpu: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9\-]+$")] = Field(
-        "h100-80gb", description="Card, a key of the catalog, or custom."
-    )
+    gpu: Card = Field("h100-80gb", description="Card, a key of the catalog, or custom.")
     gpu_bytes: Bytes = Field(0, description="Usable bytes of a custom card; 0 is the catalog's.")
     gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
     gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")

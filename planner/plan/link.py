@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from planner.methods import aliases, method_of
+from planner.methods import aliases, method_of, spelt
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.factors import Factors, factors_from_text
 from planner.plan.fieldtext import KINDS, from_text
@@ -49,18 +49,24 @@ class Reading:
     switch: Switch | None = None
 
 
-def from_query_string(text: str) -> Reading:
-    """Reads a query string or a whole link; never raises for what it holds."""
+def from_query_string(text: str, *, unnamed: int = FIRST_VERSION) -> Reading:
+    """Reads a query string or a whole link; never raises for what it holds.
+
+    ``unnamed`` is the version of one that names none: of fields that a person types, today's.
+    """
     query = text.strip().partition("#")[0]
     if "?" in query:
         query = query.partition("?")[2]
     if len(query) > MAX_CHARACTERS or query.count("&") >= MAX_KEYS:
         return _refused(_too_large())
-    return from_query(parse_qs(query, keep_blank_values=True), ignore=SHOWN)
+    return from_query(parse_qs(query, keep_blank_values=True), ignore=SHOWN, unnamed=unnamed)
 
 
 def from_query(
-    query: Mapping[str, str | Sequence[str]], *, ignore: Collection[str] = ()
+    query: Mapping[str, str | Sequence[str]],
+    *,
+    ignore: Collection[str] = (),
+    unnamed: int = FIRST_VERSION,
 ) -> Reading:
     """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
     single: dict[str, Any] = {}
@@ -84,10 +90,15 @@ def from_query(
                 )
             )
         single[key] = values[-1]
-    return from_values(single, problems=tuple(doubled))
+    return from_values(single, problems=tuple(doubled), unnamed=unnamed)
 
 
-def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ()) -> Reading:
+def from_values(
+    given: Mapping[str, Any],
+    *,
+    problems: tuple[Problem, ...] = (),
+    unnamed: int = FIRST_VERSION,
+) -> Reading:
     """Reads fields given as their own types or as text.
 
     ``v``, ``preset``, ``calibration`` and ``benchmark`` may be among them.
@@ -95,8 +106,10 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     found = list(problems)
     beside = ("v", "preset", CHOSEN, CALIBRATION, BENCHMARK)
     fields = {key: value for key, value in given.items() if key not in beside}
+    if isinstance(fields.get("method"), str):
+        fields["method"] = spelt(fields["method"])
     try:
-        version = _version(given.get("v", FIRST_VERSION))
+        version = _version(given.get("v", unnamed))
         fields = migrate(fields, version)
     except ValueError as error:
         fix = "Copy the link again, or open it with a newer Headroom."
@@ -221,11 +234,12 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
     """What to say of a method that is planned as another."""
     if plan is None or not isinstance(written, str):
         return ()
-    name = written.strip().lower()
+    name = spelt(written)
     meant = migrate({"method": name}, version)["method"]
     if meant == name and (name not in aliases() or name in method_of(plan).spellings):
         return ()
-    planned = f"{_short(written)} needs the memory of {plan.method} and is planned as it."
+    shown = written if name == written.strip().lower() else name
+    planned = f"{_short(shown)} needs the memory of {plan.method} and is planned as it."
     if meant == name:
         return (planned,)
     newer = range(version, VERSION + 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from planner.frameworks import frameworks
-from planner.methods import aliases, methods
+from planner.methods import aliases, methods, spelt
 from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
 from planner.plan.fields import PlanFields
@@ -36,7 +36,7 @@ class BasePlan(PlanFields):
         }
         method = values.get("method")
         if isinstance(method, str):
-            values["method"] = aliases().get(method.lower(), method)
+            values["method"] = aliases().get(spelt(method), spelt(method))
         return fill(values)
 
     @model_validator(mode="after")
@@ -79,6 +79,7 @@ REMEDIES: Mapping[Any, str] = {
 
 
 OWN_REMEDIES: Mapping[str, str] = {
+    "gpu": "Name one card of the catalog, which `python -m planner gpus` lists",
     "length_distribution": "Leave it empty, or take the text that `python -m planner lengths` "
     "writes",
 }

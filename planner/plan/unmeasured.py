@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.catalog import spot
+from planner.catalog import measured, spot
 from planner.plan.plan import try_plan
 
 
@@ -20,12 +20,16 @@ class Unmeasured:
 
 
 def unmeasured(values: Mapping[str, Any]) -> Unmeasured | None:
-    """The model whose layers these fields need measured first; None where nothing is missing."""
+    """The model whose layers these fields need measured first; None where nothing is missing.
+
+    Nor is it where a rule refuses them whatever a measurement says, which takes seconds.
+    """
     found: list[Unmeasured] = []
 
     def note(key: str, config: Mapping[str, Any], _: Sequence[str]) -> None:
         found.append(Unmeasured(key, str(config["model_type"])))
 
     with spot.measuring(note):
-        plan, _ = try_plan(values)
-    return None if plan is not None or not found else found[0]
+        plan, problems = try_plan(values)
+    refused = any(not measured.waits(problem.message) for problem in problems)
+    return None if plan is not None or not found or refused else found[0]

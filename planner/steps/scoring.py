@@ -131,6 +131,8 @@ def keep_group_advantages(
     if count % plan.responses_per_prompt:
         rewards = run.stage.gathered(rewards, int(run.q.training_gpus))
         first = run.stage.rank * count
+        if left := -rewards.shape[0] % plan.responses_per_prompt:  # a batch that was filled up
+            rewards = torch.cat((rewards, rewards[:left]))
     found = advantages(rewards, plan.responses_per_prompt, plan.response_tokens)
     with run.stage.region(role="policy", category="logits"):
         run.kept["advantages"] = found[first : first + count].contiguous()

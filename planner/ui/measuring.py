@@ -14,6 +14,7 @@ import streamlit as st
 from planner.background import Background
 from planner.catalog import spot
 from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.plan.defaults import MODEL, model_defaults
 from planner.plan.plan import try_plan
 from planner.plan.unmeasured import Unmeasured, unmeasured
 from planner.ui.dry_run.section import POLL, port
@@ -51,7 +52,9 @@ def panel(draft: Draft) -> bool:
     found = None if draft.plan is not None else unmeasured(draft.values)
     if found is None:
         if st.session_state.pop(JOB, None) is not None:
-            session.edit({})  # the same fields make a plan now
+            # The same fields make a plan now, with what the measured model makes usual.
+            usual = model_defaults(draft.values, MODEL).items()
+            session.edit({name: value for name, value in usual if name not in draft.chosen})
             st.rerun()
         return False
     job = _job(found)

@@ -321,3 +321,13 @@ def test_damaged_links_and_bombs_are_refused(damaged: str) -> None:
 def test_any_link_text_is_refused_in_words(encoded: str) -> None:
     with pytest.raises(ValueError, match=r"^config: "):
         catalog.decode_config(encoded)
+
+
+def test_numbers_as_keys_of_a_dictionary_are_those_of_the_file() -> None:
+    """Whoever copies a config out of Python has ``id2label`` with numbers, which JSON has not."""
+    config = json.loads(text(model_type="made-up"))
+    read = catalog.parse_config({**config, "id2label": {0: "no", 1: "yes"}})
+    written = catalog.parse_config({**config, "id2label": {"0": "no", "1": "yes"}})
+    assert read.config == written.config and read.unsupported_reason
+    with pytest.raises(ValueError, match="^config: what is given cannot be written as JSON"):
+        catalog.parse_config({**config, "torch_dtype": object()})

@@ -21,14 +21,17 @@ def test_the_factors_multiply_to_the_sequences_that_a_plan_trains_on(plan: Plan)
     words = batch_words(plan).replace(",", "")
     total = int(re.search(r"(\d+) (?:sequence|pair)s? a step", words)[1])
     q = quantities(plan)
-    assert total * (2 if "pair" in words else 1) == q.sequences_per_step
-    factors = [int(number) for number in re.findall(r"\d+", words.rpartition(" a step = ")[2])]
+    pair = 2 if "pair" in words else 1
+    assert total * pair == q.sequences_per_step
+    factors = [int(number) for number in re.findall(r"\d+", words.rpartition(" = ")[2])]
     if plan.max_tokens_per_micro_batch:
         assert factors.pop() == plan.max_tokens_per_micro_batch
     product = 1
     for factor in factors:
         product *= factor
-    assert product == total
+    filled = re.search(r"filled up to (\d+)", words)
+    assert product == (int(filled[1]) if filled else total)
+    assert product == total or product == q.sequences_per_gpu_step // pair * q.training_gpus > total
     if not plan.max_tokens_per_micro_batch:
         assert factors[-1] == plan.micro_batch_size
         if plan.optimizer_step == "update":
@@ -38,8 +41,8 @@ def test_the_factors_multiply_to_the_sequences_that_a_plan_trains_on(plan: Plan)
 def test_what_does_not_divide_is_said() -> None:
     values = presets()["grpo-7b@1"].plan.model_dump()
     for change, said in (
-        ({"gpus": 7}, "which do not divide over 7 GPUs"),
-        ({"micro_batch_size": 5}, "8 GPUs × 64, which 5 does not divide"),
+        ({"gpus": 7}, "512 sequences a step, filled up to 532 = 7 GPUs × 19 accumulation steps"),
+        ({"micro_batch_size": 5}, "filled up to 520 = 8 GPUs × 13 accumulation steps × 5 per GPU"),
         ({"rollout_gpus": 8}, "which do not divide over 0 GPUs"),
         ({"prompts_per_update": 24}, "which do not divide over 3 updates and 8 GPUs"),
     ):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.cli.plan_argument import read_plan
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences
 from planner.plan.link import MAX_CHARACTERS, MAX_KEYS, from_query, from_query_string, from_values
@@ -164,6 +165,34 @@ def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None
     assert (reading.problems, reading.notes) == ((), ())
     assert Plan(method=name).method == method
     assert from_query_string(to_query_string(reading.plan)).plan == reading.plan
+
+
+TYPED = ("reinforce++", "reinforce%2B%2B", "reinforce  ", "REINFORCE++", "Reinforce%2b%2B")
+"""As the documents have it, encoded, as a query decodes it, and in capitals."""
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_a_method_with_pluses_is_understood_in_a_query(text: str) -> None:
+    """A plus is a space in a query: the name as it is written is the name that is meant."""
+    typed = read_plan(f"preset=grpo-7b@1&method={text}&gpus=8")
+    assert typed.plan is not None and typed.plan.method == "reinforce++"
+    assert typed.problems == () and not any("planned as it" in note for note in typed.notes)
+    link = from_query_string(f"?v=2&method={text}&preset=grpo-7b@1")
+    assert link.plan is not None and link.plan.method == "reinforce++" and link.problems == ()
+    # A link of the first version, or of none, says by the same word what it always said.
+    for old in (f"?v=1&method={text}&preset=grpo-7b@1", f"?method={text}&preset=grpo-7b@1"):
+        for read in (from_query_string, read_plan):
+            reading = read(old)
+            assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
+            assert reading.notes[0].lower().startswith("reinforce++ needs the memory of grpo")
+    assert Plan(method="REINFORCE++").method == "reinforce++"
+    assert Plan(method="GRPO").method == "grpo"
+
+
+@pytest.mark.parametrize("text", ["rein force", "+reinforce++", "reinforce+"])
+def test_spaces_are_pluses_of_a_known_name_only(text: str) -> None:
+    reading = from_query_string(f"v=2&method={text}&gpus=8")
+    assert [problem.field for problem in reading.problems] == ["method"]
 
 
 IN_4 = dict.fromkeys(

@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.plan import try_plan
+from planner.plan import Plan, try_plan
 from planner.plan.possible_batches import possible_batches
 from planner.plan.presets import presets
 
-GRPO = presets()["grpo-7b@1"].plan.model_dump()
+GRPO = Plan(
+    **presets()["grpo-7b@1"].plan.model_dump()
+    | {"framework": "verl", "framework_version": "0.9.1", "reference": "offloaded"}
+).model_dump()
+"""verl stops where sequences leave a rest."""
 
 
 def of(**changes: Any) -> dict[str, Any]:
@@ -26,8 +30,8 @@ def of(**changes: Any) -> dict[str, Any]:
         (of(gpus=64, micro_batch_size=16), {"micro_batch_size": 8}),
         # One response each leaves one sequence: neither kind of micro-batch can hold four.
         (
-            {**presets()["ppo-7b@1"].plan.model_dump(), "prompts_per_step": 64}
-            | {"prompts_per_update": 64, "gpus": 64},
+            {**GRPO, "responses_per_prompt": 1, "method": "reinforce++", "gpus": 64}
+            | {"micro_batch_size": 4, "logprob_micro_batch_size": 4},
             {"micro_batch_size": 1, "logprob_micro_batch_size": 1},
         ),
         # Seven GPUs share out no divisor of 512 sequences: 70 prompts are the next that they can.

@@ -37,9 +37,9 @@ def test_switching_there_and_back_is_where_it_began() -> None:
 
 
 def test_an_impossible_edit_is_kept_with_its_problem() -> None:
-    after = drafts.edited(START, {"gpus": 7})
+    after = drafts.edited(START, {"gpus": 12})
     assert after.plan is None
-    assert after.values["gpus"] == 7
+    assert after.values["gpus"] == 12
     assert after.problems
 
 
@@ -50,8 +50,8 @@ def test_a_taken_suggestion_changes_nothing_else() -> None:
 
 
 def test_an_impossible_draft_still_has_a_complete_query() -> None:
-    query = drafts.query(drafts.edited(START, {"gpus": 7}))
-    assert query["gpus"] == "7"
+    query = drafts.query(drafts.edited(START, {"gpus": 12}))
+    assert query["gpus"] == "12"
     assert set(query) == {"v", "preset", "set", *Plan.model_fields}
 
 

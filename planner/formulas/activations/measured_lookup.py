@@ -78,7 +78,7 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
         raise without_autocast(arch)
     fix = ", or compute in half precision" if way.precision == "fp32" else ""
     raise ValueError(
-        f"attention is {workload.attention!r} with {way.words}, which nobody measured of "
+        f"attention is {workload.attention!r} with {way.words}, {measured.NOBODY} "
         f"{arch.family} yet; have its layers measured on this machine{fix}"
     )
 

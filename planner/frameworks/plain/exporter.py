@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.frameworks.dealing import rest
 from planner.frameworks.plain import FRAMEWORK
 from planner.frameworks.program import Program
 from planner.launch.decisions import shared_decisions
@@ -99,6 +100,12 @@ def _kernels(found: Obstacles) -> None:
         *("adamw-fused", "adamw-foreach", "sgd"),
         why="The program has torch's own optimizers.",
     )
+    if rest(plan, plan.micro_batch_size):
+        found.refuse(
+            "prompts_per_update",
+            "The program's micro-batches are whole, and those of this update leave a rest.",
+            "Set prompts_per_update to a multiple of micro_batch_size × gpus.",
+        )
     found.only("chunk_compile", False, why="The program runs its head as it is.")
     found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
     found.only("autocast", False, why="The program computes in the dtypes of its weights.")

@@ -45,6 +45,7 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.numeric import ceil_div
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 from planner.values.dtypes import TORCH_NAMES
@@ -147,8 +148,9 @@ def _optimizer(plan: Plan) -> str:
 
 
 def _accumulation(plan: Plan) -> int:
-    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
-    return int(per_gpu // plan.micro_batch_size)
+    """Of an update whose rest is filled up: TRL's is always of whole micro-batches."""
+    together = plan.micro_batch_size * training_gpus(plan)
+    return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
 
 
 def _own_steps(plan: Plan) -> int:

@@ -117,14 +117,6 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL validates at the length it trains at.",
     )
-    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
-    if per_gpu % plan.micro_batch_size:
-        found.refuse(
-            "micro_batch_size",
-            f"It does not divide the {per_gpu} sequences a GPU has per update.",
-            "Set micro_batch_size to a divisor.",
-            micro_batch_size=1,
-        )
     if script.samples:
         found.only("batch_shape", "padded", "full", why="TRL pads rows that it sampled.")
         found.only(

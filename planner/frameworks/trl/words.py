@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from planner.frameworks.word import Word
+from planner.numeric import ceil_div
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -22,11 +23,11 @@ WORDS = {
 
 def batch_options(plan: Plan) -> Mapping[str, int]:
     """A device's batch, and how many of them an optimizer step adds up."""
-    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // (plan.gpus - plan.rollout_gpus)
-    accumulates = plan.optimizer_step == "update"
+    together = plan.micro_batch_size * (plan.gpus - plan.rollout_gpus)
+    rounds = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together)
     options = {
         "per_device_train_batch_size": plan.micro_batch_size,
-        "gradient_accumulation_steps": per_gpu // plan.micro_batch_size if accumulates else 1,
+        "gradient_accumulation_steps": rounds if plan.optimizer_step == "update" else 1,
     }
     sampled = {"num_generations": plan.responses_per_prompt}
     return options | (sampled if plan.responses_per_prompt > 1 else {})

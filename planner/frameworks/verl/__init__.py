@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from planner.frameworks.dealing import whole
 from planner.frameworks.framework import Framework, RewardEngine
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
@@ -67,6 +68,23 @@ FRAMEWORK = Framework(
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",
     rules=(
+        # engine_workers.py, line 267: mini_batch_size % get_data_parallel_size() == 0;
+        # engine/utils.py, line 125: data size must be divisible by … micro_batch_size_per_gpu.
+        *whole(
+            "verl asserts that GPUs divide a mini-batch",
+            "verl asserts that the data size is divisible by a micro-batch",
+        ),
+        Rule(
+            "max_tokens_per_micro_batch",
+            lambda p: (
+                (p.max_tokens_per_micro_batch > 0)
+                & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens)
+            ),
+            # utils/seqlen_balancing.py, line 384: max_token_len >= max_seq_len.
+            "verl asserts that the token budget is no smaller than one row (prompt_tokens + "
+            "response_tokens).",
+            "Raise max_tokens_per_micro_batch, or set it to 0.",
+        ),
         Rule(
             "optimizer_step",
             lambda p: p.optimizer_step == "in-backward",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.frameworks.dealing import rest
 from planner.methods import method_of
-from planner.plan.rules.asked import training_gpus
 from planner.rule import Rule
+from planner.setup.quantities import dealt
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -60,28 +61,23 @@ RULES: tuple[Rule, ...] = (
         "prompts_per_update must divide prompts_per_step.",
         "Choose a divisor of prompts_per_step.",
     ),
+    # A person's plan is filled up, or refused by the trainer that stops there; the sizes that a
+    # sweep or a search makes up are those that need none of it.
     Rule(
         "prompts_per_update",
-        lambda p: (
-            p.prompts_per_update * p.responses_per_prompt % np.maximum(training_gpus(p), 1) != 0
-        ),
-        "Sequences of one update (prompts_per_update × responses_per_prompt) must be a multiple of "
-        "the GPUs that train.",
+        lambda p: (left := rest(p, 1)) * np.ndim(left) != 0,
+        "Of a sweep's sizes, sequences of one update (prompts_per_update × responses_per_prompt) "
+        "must be a multiple of the GPUs that train; a plan of its own is filled up.",
         "Change prompts_per_update, responses_per_prompt or gpus.",
     ),
     Rule(
         "micro_batch_size",
         lambda p: (
             (p.max_tokens_per_micro_batch == 0)
-            & (
-                p.prompts_per_update
-                * p.responses_per_prompt
-                % (np.maximum(training_gpus(p), 1) * p.micro_batch_size)
-                != 0
-            )
+            & ((left := rest(p, p.micro_batch_size)) * np.ndim(left) != 0)
         ),
-        "micro_batch_size must divide the sequences of one update on each GPU (prompts_per_update "
-        "× responses_per_prompt ÷ training GPUs).",
+        "Of a sweep's sizes, micro_batch_size must divide the sequences of one update on each GPU; "
+        "a plan of its own is filled up.",
         "Choose a divisor.",
     ),
     Rule(
@@ -89,21 +85,9 @@ RULES: tuple[Rule, ...] = (
         lambda p: (
             (method_of(p).objective == "policy")
             & (p.max_tokens_per_micro_batch == 0)
-            & (
-                p.logprob_micro_batch_size * np.maximum(training_gpus(p), 1)
-                > p.prompts_per_step * p.responses_per_prompt
-            )
+            & (p.logprob_micro_batch_size > dealt(p)[1])
         ),
         "logprob_micro_batch_size exceeds the sequences of one step on each GPU.",
         "Lower it.",
-    ),
-    Rule(
-        "max_tokens_per_micro_batch",
-        lambda p: (
-            (p.max_tokens_per_micro_batch > 0)
-            & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens)
-        ),
-        "The token budget is smaller than one row (prompt_tokens + response_tokens).",
-        "Raise max_tokens_per_micro_batch, or set it to 0.",
     ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.frameworks.dealing import whole
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
@@ -23,8 +24,13 @@ def _on_policy(plan: Plan) -> bool:
     return plan.rollout == "hf" and bool(np.all(plan.prompts_per_update == plan.prompts_per_step))
 
 
+_SAYS = "TRL stops: the generation batch must be divisible by the global batch size"
+WHOLE = whole(_SAYS, _SAYS)
+"""``__post_init__`` of grpo_config.py and rloo_config.py in 1.16.0: a ``ValueError``."""
+
 TRAINER = Trainer(
     rules=(
+        *WHOLE,
         Rule(
             "kl",
             lambda plan: plan.kl == "reward",

@@ -3,10 +3,12 @@
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
+from planner.frameworks.trl.trainers.grpo import WHOLE
 from planner.rule import Rule
 
 TRAINER = Trainer(
     rules=(
+        *WHOLE,
         Rule(
             "kl",
             lambda plan: plan.kl == "loss",
