@@ -231,12 +231,16 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
+    """``fits``, ``tight`` or ``out of memory``, and the worst limit's sentence, which says so."""
 
     word: Word
     sentence: str
     limits: tuple[Limit, ...] = ()
     """Every limit that is known, the worst first."""
+    lines: tuple[str, ...] = ()
+    """What stands below the sentence: every other limit, and every fault that is known."""
+    incomplete: bool = False
+    """Whether a part of the plan is left out, so that the word is of the rest alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

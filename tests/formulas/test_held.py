@@ -7,13 +7,14 @@ import json
 import pytest
 
 from accuracy import held as replays
-from planner.estimate import estimate, word_of
+from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, Kind, Share, Spread, held, kind_of
 from planner.plan import Plan
 from planner.sweeps.table import sweep
 from planner.totals.levels import NOTHING, Totals
+from planner.totals.limits import word_of
 from planner.totals.peaks import peak_of
 from planner.totals.segments import reserved
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from planner.estimate import MARGIN, word_of
 from planner.plan import Plan
+from planner.totals.limits import MARGIN, word_of
 from planner.trial.ask.footprints import (
     LEVELS,
     FootprintFigures,
