@@ -46,7 +46,7 @@ MOST_DOUBTS = 3
 MOST_ADVICE = 3
 LONGEST = 160
 """Characters of a sentence on the page."""
-LONGEST_VERDICT = 280
+MOST_LINES = 6
 LONGEST_TITLE = 90
 LONGEST_VALUE = 30
 LONGEST_CHANGES = 120
@@ -88,7 +88,10 @@ class Content:
     title: str
     where: str
     word: str
+    assumed: tuple[str, ...]
     verdict: str
+    lines: tuple[str, ...]
+    """Every other limit and fault that is known."""
     recommendation: str
     figures: tuple[tuple[str, str, str], ...]
     """Label, figure and the line below it."""
@@ -111,6 +114,7 @@ class Content:
     def dense(self) -> bool:
         """Whether it is so much that one page needs smaller letters."""
         sentences = len(self.doubts) + len(self.advice) + len(self.money)
+        sentences += len(self.lines) // 2 + len(self.assumed)
         sentences += 2 * len(self.recommended)
         return 2 * len(self.bars) + 2 * sentences + len(self.settings) > FULL
 
@@ -142,8 +146,10 @@ def content_of(
     return Content(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
-        word="does not run" if footprint.blockers else footprint.verdict.word,
-        verdict=cut(f"{labelled(footprint.verdict.sentence).rstrip('.')}.", LONGEST_VERDICT),
+        word=_word(footprint),
+        assumed=_assumed(footprint),
+        verdict=labelled(footprint.verdict.sentence),
+        lines=_some(footprint.verdict.lines, MOST_LINES),
         recommendation=recommendation(footprint, dry_run, trial),
         figures=tuple(_figures(footprint, paid)),
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
@@ -343,10 +349,24 @@ NOT_SETTINGS = ("config", "gpu", "gpus")
 
 def _doubts(footprint: Footprint, dry_run: DryRun | None) -> tuple[str, ...]:
     errors = () if dry_run is None else dry_run.errors
-    every = [*dict.fromkeys((*footprint.blockers, *errors, *footprint.warnings))]
-    more = len(every) - MOST_DOUBTS
-    shown = [cut(labelled(one)) for one in every[:MOST_DOUBTS]]
+    return _some([*dict.fromkeys((*errors, *footprint.warnings))], MOST_DOUBTS)
+
+
+def _some(texts: Sequence[str], most: int) -> tuple[str, ...]:
+    """The first of some sentences, and how many more there are."""
+    more = len(texts) - most
+    shown = [cut(labelled(one)) for one in texts[:most]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
+
+
+def _word(footprint: Footprint) -> str:
+    if footprint.verdict.incomplete:
+        return "incomplete"
+    return "does not run" if footprint.blockers else footprint.verdict.word
+
+
+def _assumed(footprint: Footprint) -> tuple[str, ...]:
+    return _some([f"{each}." for each in footprint.assumptions], MOST_LINES)
 
 
 def _gib(size_bytes: float) -> str:

@@ -72,7 +72,7 @@ def about_the_calibration() -> None:
             st.markdown(said(why))
         else:
             done = apply(factors, footprint)
-            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
+            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}")
             st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
 
 

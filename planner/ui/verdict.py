@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import streamlit as st
 
 from planner.cost import Cost, reference_words
-from planner.footprint import Footprint, Phase, training_of
+from planner.footprint import Footprint, Phase, Word, training_of
 from planner.methods import method_of
-from planner.plan.labels import model_name
+from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
 from planner.ui import compute
-from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, tell
+from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said, tell
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
@@ -29,19 +29,39 @@ UNKNOWABLE = (
 
 
 def sentence(footprint: Footprint) -> None:
-    """The verdict, in words, with an icon and a colour; whose it is while an input is wrong.
+    """What is assumed, then the headline with an icon and a colour, then every limit and fault.
 
-    It stays in sight while the page is scrolled; a narrow window keeps its short form there.
+    It says whose it is while an input is wrong. The headline stays in sight while the page is
+    scrolled; a narrow window keeps its short form there.
     """
     verdict = footprint.verdict
-    text = f"{verdict.sentence.rstrip('.')}."
     with st.container(key="verdict-short"):
         short(footprint)
+    if footprint.assumptions:
+        bullets(f"{each}." for each in footprint.assumptions)
     with st.container(key="verdict"):
         if session.answers_another():
-            tell("neutral", f"Still showing the last plan that works: {text}")
+            tell("neutral", f"Still showing the last plan that works: {verdict.sentence}")
         else:
-            tell(TONES[verdict.word], text)
+            tell("doubt" if verdict.incomplete else TONES[verdict.word], verdict.sentence)
+    _limits(footprint)
+
+
+def _limits(footprint: Footprint) -> None:
+    """What was judged, and every other limit and fault, each with the sign of its own word."""
+    verdict = footprint.verdict
+    words: dict[str, Word] = {limit.sentence: limit.word for limit in verdict.limits}
+    lines = [f"- {_sign(words, line)}{said(line)}" for line in verdict.lines]
+    with st.container(key="limits"):
+        st.caption(plain(whole_subject(footprint.plan)))
+        if lines:
+            st.markdown("\n".join(lines))
+
+
+def _sign(words: Mapping[str, Word], line: str) -> str:
+    """Nothing where a line is neither a limit nor a fault."""
+    word = words.get(line)
+    return "" if word is None else f":{COLORS[word]}[:material/{ICONS[word]}:] "
 
 
 def short(footprint: Footprint) -> None:
@@ -50,6 +70,8 @@ def short(footprint: Footprint) -> None:
     unit = session.unit()
     peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
     lead = "does not run" if footprint.blockers else word
+    if footprint.verdict.incomplete:
+        lead, word = "incomplete", "tight"
     badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
         badge = ":gray-badge[:material/info: The last plan that works]"
@@ -218,9 +240,7 @@ def cached_reference(footprint: Footprint, cost: Cost) -> None:
 
 
 def cautions(footprint: Footprint) -> None:
-    """Blockers, warnings, and what was understood."""
-    for text in footprint.blockers[1:]:  # the verdict says the first one
-        st.error(labelled(text), icon=":material/block:")
+    """Warnings, and what was understood."""
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
     longest = compute.longest_responses(footprint.plan)

@@ -38,7 +38,7 @@ def test_every_page_shows_every_preset(page: str, preset: str) -> None:
 
 def test_the_first_visit_opens_a_preset_with_a_verdict_and_figures() -> None:
     app = opened()
-    assert "Fits on 8 × H100" in app.success[0].value
+    assert "Fits. Peak " in app.success[0].value and "8 × H100" in words(app)
     assert [metric.label for metric in app.metric] == [
         "GPU peak",
         "Worst phase",
@@ -552,7 +552,7 @@ def test_no_verdict_is_green_while_another_model_is_being_given() -> None:
     app.text_area(key="pasted config").set_value('{"model_type": "llama"}').run()
     assert not app.success
     field(app, "model").set_value("Qwen/Qwen2.5-7B").run()
-    assert "Fits on 8" in app.success[0].value
+    assert "Fits. Peak " in app.success[0].value
 
 
 def test_what_does_not_run_has_no_price() -> None:

@@ -61,13 +61,13 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     Returns:
         Sentences, the dry run's verdict first.
     """
-    verdict = f"{found.footprint.verdict.sentence.rstrip('.')}."
+    verdict = found.footprint.verdict.sentence
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     if not ran:
         return (verdict, "The training step executes no phase of this plan.")
     worst = worst_of(ran)
     return (
-        f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
+        f"With the dry run's figures: {verdict}",
         _made_of(worst, found, read),
         *_on_the_card(found),
         _largest(worst, found, read),

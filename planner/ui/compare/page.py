@@ -9,8 +9,7 @@ import streamlit as st
 from planner.charts import compared as drawn
 from planner.comparison import Compared, compared, differing, effects, summary
 from planner.plan import Plan
-from planner.plan.facts import facts_of
-from planner.plan.labels import subject
+from planner.plan.labels import whole_subject
 from planner.plan.pin import NAME_CHARACTERS, Pinned, to_pin
 from planner.ui import compute
 from planner.ui.compare import pins, rows
@@ -65,9 +64,9 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                     label_visibility="collapsed",
                 )
             st.markdown(f":{COLORS[word]}[:material/{ICONS[word]}: **{word}**]")
-            about = f"{one.plan.gpus:,} × {facts_of(one.plan).gpu.name}: {subject(one.plan)}"
-            blocked = bool(one.footprint.blockers)
-            st.caption(said(one.footprint.verdict.sentence) if blocked else plain(about))
+            st.caption(plain(whole_subject(one.plan)))
+            if one.footprint.blockers:
+                st.caption(said(one.footprint.verdict.sentence))
             with st.container(horizontal=True):
                 if pinned.plan == plan:
                     st.caption("The plan on the page")
