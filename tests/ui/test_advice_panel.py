@@ -39,7 +39,7 @@ def on_cards(app: AppTest) -> pd.DataFrame:
 def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
     app = opened(**BLOCKED)
     before = app.session_state["draft"]
-    assert "Does not run" in app.error[0].value
+    assert "Does not start" in app.error[0].value
     assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
     app.button(key="make-it-fit").click().run()
     assert not app.exception and "Fits. Peak " in app.success[0].value

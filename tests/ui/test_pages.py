@@ -307,7 +307,7 @@ def test_another_card_starts_from_the_present_ones_bytes() -> None:
     field(app, "gpu").set_value("custom").run()
     assert app.metric
     field(app, "gpu_bytes").set_value(30.0).run()
-    assert "Does not run on 8 × custom card" in app.error[0].value
+    assert "Does not start. The engine needs" in app.error[0].value
 
 
 def test_presets_switch_the_whole_plan() -> None:
