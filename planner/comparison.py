@@ -44,8 +44,8 @@ class Compared:
 
     @property
     def runs(self) -> bool:
-        """Whether it has the memory: what does not run has no seconds and no cost."""
-        return self.footprint.verdict.word != "out of memory"
+        """Whether it has the memory, and all its parts: else it has no seconds and no cost."""
+        return self.footprint.priced
 
     @property
     def seconds(self) -> float | None:
@@ -177,11 +177,13 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
     }
 
 
-DOES_NOT_RUN = "does not run"
+DOES_NOT_RUN, INCOMPLETE = "does not run", "incomplete"
 
 
 def why_not(footprint: Footprint) -> str:
     """The verdict's word, or that something else than memory stands in the way."""
+    if footprint.verdict.incomplete:
+        return INCOMPLETE
     return "does not run" if footprint.blockers else footprint.verdict.word
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from planner.cautions import cautions_of
 from planner.cautions.blockers import blockers
@@ -30,7 +31,7 @@ from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
 from planner.totals.levels import Adder, Totals
-from planner.totals.limits import blocking, limits_of, verdict_of
+from planner.totals.limits import blocking, limits_of, of_the_rest, verdict_of
 from planner.totals.peaks import Peak, above, peak_of
 from planner.totals.segments import Reserved, in_process, reserved
 
@@ -61,7 +62,6 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
     phases = _phases(scene, plans)
-    limits = limits_of(scene, phases)
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     sides = balance(plan, phases)
@@ -71,15 +71,13 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     return Footprint(
         source="estimate",
         plan=plan,
-        verdict=verdict_of(limits, faults, phases),
+        **_judgement(scene, phases, faults),
         budget_bytes=facts.budget_bytes,
         phases=phases,
-        worst=worst_of(phases),
         step_seconds=step,
         error=UNMEASURED,
         assumptions=assumptions,
         warnings=warnings,
-        blockers=(*blocking(limits), *faults),
         notes=notes,
         speeds=speeds,
         seconds_source=source,
@@ -103,16 +101,29 @@ def judged(footprint: Footprint) -> Footprint:
 
     A phase that measurements have shown to need more than is predicted is judged by that.
     """
-    phases, worst = footprint.phases, worst_of(footprint.phases)
-    scene, retries = scene_of(footprint.plan, facts_of(footprint.plan)), footprint.alloc_retries
-    limits, faults = limits_of(scene, phases, retries), tuple(blockers(scene, phases))
-    return replace(
-        footprint,
-        worst=worst,
-        verdict=verdict_of(limits, faults, phases, retries),
-        blockers=(*blocking(limits), *faults),
-        error=worst.error or footprint.error,
-    )
+    phases, scene = footprint.phases, scene_of(footprint.plan, facts_of(footprint.plan))
+    faults = tuple(blockers(scene, phases))
+    found = _judgement(scene, phases, faults, footprint.alloc_retries)
+    return replace(footprint, **found, error=found["worst"].error or footprint.error)
+
+
+def _judgement(
+    scene: Scene, phases: tuple[Phase, ...], faults: tuple[str, ...], retries: int = 0
+) -> dict[str, Any]:
+    """What of a footprint follows from its phases: the worst of them, verdict and blockers.
+
+    A model of which a part is left out fits for certain nowhere; what is there may be too much.
+    """
+    limits = limits_of(scene, phases, retries)
+    verdict = verdict_of(limits, faults, phases, retries)
+    left_out = [name for name, _ in scene.facts.policy_model.left_out]
+    if left_out and verdict.word != "out of memory":
+        verdict = of_the_rest(verdict, left_out)
+    return {
+        "worst": worst_of(phases),
+        "verdict": verdict,
+        "blockers": (*blocking(limits), *faults),
+    }
 
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:

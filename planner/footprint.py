@@ -276,6 +276,11 @@ class Footprint:
     """How often a step was seen to give cached memory back to stay within the card."""
 
     @property
+    def priced(self) -> bool:
+        """Whether time and money are those of the plan: it runs, and no part is left out."""
+        return self.verdict.word != "out of memory" and not self.verdict.incomplete
+
+    @property
     def low_seconds(self) -> float | None:
         """The least that ``step_seconds`` stand for; None where they or their error are unknown."""
         return lowest(self.step_seconds, self.doubt)

@@ -139,7 +139,9 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
 
     ``typical`` is the estimate of a typical shape of responses, of a plan that has none.
     """
-    if footprint.verdict.word == "out of memory":
+    if footprint.verdict.incomplete:
+        return ["Time and cost are not said of a plan of which a part is left out."]
+    if not footprint.priced:
         return []
     found, step = cost(footprint), footprint.step_seconds
     if step is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.comparison import between_seconds
+from planner.comparison import INCOMPLETE, between_seconds, why_not
 from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
@@ -146,7 +146,7 @@ def content_of(
     return Content(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
-        word=_word(footprint),
+        word=why_not(footprint),
         assumed=_assumed(footprint),
         verdict=labelled(footprint.verdict.sentence),
         lines=_some(footprint.verdict.lines, MOST_LINES),
@@ -190,6 +190,8 @@ def recommendation(
     known = " and a ".join(
         filter(None, ("dry run" if dry_run else "", "trial" if measured else ""))
     )
+    if footprint.verdict.incomplete:
+        return "Nothing follows for the whole plan: a part of it is left out."
     if judged.verdict.word == "tight":
         first = "try a few steps" if dry_run else "check it with a dry run and try a few steps"
         return f"It fits, with little room: {first} before the whole run is launched."
@@ -214,7 +216,7 @@ def _measured(footprint: Footprint, trial: TrialResult | None) -> str:
 
 
 def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]:
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     known = throughput(footprint, paid)
     share = footprint.device_bytes / footprint.budget_bytes
     yield "GPU peak", _gib(footprint.device_bytes), f"{share:.0%} of the card"
@@ -222,7 +224,7 @@ def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]
     below = training.name if pool is None else f"engine {_gib(pool.share_bytes)}"
     yield "Training needs", _gib(training.training_bytes), below
     step = between_seconds(footprint, footprint.step_seconds) if runs else "—"
-    run = read_run(paid) if runs else "does not run"
+    run = read_run(paid) if runs else why_not(footprint)
     yield "Step time", *_parted(step)
     yield f"{footprint.plan.steps:,} steps", *_parted(run)
     usd = read_figure(known["usd_run"]) if "usd_run" in known else "—"
@@ -242,10 +244,10 @@ def _parted(text: str) -> tuple[str, str]:
 def _estimated(footprint: Footprint) -> Evidence:
     return Evidence(
         "Estimate",
-        footprint.verdict.word,
+        INCOMPLETE if footprint.verdict.incomplete else footprint.verdict.word,
         f"{_gib(footprint.device_bytes)} "
         f"({read_gib(footprint.low_bytes)}–{read_gib(footprint.high_bytes)})",
-        between_seconds(footprint, footprint.step_seconds),
+        "" if footprint.verdict.incomplete else between_seconds(footprint, footprint.step_seconds),
         cut(f"Closed form. Error of the peak: {footprint.error.source}"),
     )
 
@@ -317,8 +319,9 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     if "usd_run" in known:
         steps, hours = footprint.plan.steps, read_figure(known["gpu_hours_run"])
         yield f"{read_figure(known['usd_run'])} for {steps:,} steps: {hours} GPU-hours."
-    elif footprint.verdict.word == "out of memory":
-        yield "A plan that does not run has no cost."
+    elif not footprint.priced:
+        why = "is incomplete" if footprint.verdict.incomplete else "does not run"
+        yield f"A plan that {why} has no cost."
     low, high = paid.price_low, paid.price_high
     range_ = f" ({read_usd(low)}–{read_usd(high)})" if low and high and low < high else ""
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
@@ -357,12 +360,6 @@ def _some(texts: Sequence[str], most: int) -> tuple[str, ...]:
     more = len(texts) - most
     shown = [cut(labelled(one)) for one in texts[:most]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
-
-
-def _word(footprint: Footprint) -> str:
-    if footprint.verdict.incomplete:
-        return "incomplete"
-    return "does not run" if footprint.blockers else footprint.verdict.word
 
 
 def _assumed(footprint: Footprint) -> tuple[str, ...]:

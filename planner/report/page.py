@@ -14,7 +14,7 @@ from planner.report.content import Bar, Content
 
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-TONES = {"fits": ("fits", "✓"), "tight": ("tight", "!")}
+TONES = {"fits": ("fits", "✓"), "tight": ("tight", "!"), "incomplete": ("tight", "?")}
 MOST_OF_A_LINK = 200
 """Characters of a link that are shown; it leads to all of it."""
 

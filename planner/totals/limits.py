@@ -215,28 +215,31 @@ def _beside(limits: Sequence[Limit], phases: Sequence[Phase], retries: int) -> I
         yield f"The allocator gives cached memory back {read_count(retries, 'time')} a step to fit."
 
 
-def incomplete(footprint: Footprint, named: Sequence[str], told: Sequence[str]) -> Footprint:
+def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str]) -> Footprint:
     """The footprint of what is left of a plan, which is no answer to the whole of it.
 
     Args:
         footprint: of the rest.
         named: what is left out, by name.
-        told: of each what it is and which way it would move the figures, without a full stop.
+        moves: which way each would move the figures, without a full stop.
     """
-    found = footprint.verdict
-    left = read_listed([*named[:2], *([f"{len(named) - 2} more"] if len(named) > 2 else [])])
-    is_out = "is" if len(named) == 1 else "are"
-    first = () if found.incomplete or not _headed(found) else (found.limits[0].sentence,)
-    lead = " ".join(f"{left[:1].upper()}{left[1:]}".split()[: MOST_WORDS - 4])
-    verdict = replace(
-        found,
-        incomplete=True,
-        sentence=f"Incomplete. {lead} {is_out} left out.",
-        lines=(*first, *found.lines),
+    told = [f"{name} is left out: {moved}" for name, moved in zip(named, moves, strict=True)]
+    return replace(
+        footprint,
+        assumptions=(*told, *footprint.assumptions),
+        verdict=of_the_rest(footprint.verdict, named),
     )
-    return replace(footprint, assumptions=(*told, *footprint.assumptions), verdict=verdict)
 
 
-def _headed(verdict: Verdict) -> bool:
-    """Whether the first limit has no line yet, since the headline says it."""
-    return bool(verdict.limits) and verdict.limits[0].sentence not in verdict.lines
+def of_the_rest(verdict: Verdict, named: Sequence[str]) -> Verdict:
+    """The verdict of a plan of which something that is ``named`` is left out: no figure leads."""
+    shown = [*named[:2], *([f"{len(named) - 2} more"] if len(named) > 2 else [])]
+    words = read_listed(shown).split()[: MOST_WORDS - 4]
+    lead = f"{' '.join(words)} {'is' if len(named) == 1 else 'are'} left out."
+    first = verdict.limits[0].sentence
+    return replace(
+        verdict,
+        incomplete=True,
+        sentence=f"Incomplete. {lead[0].upper()}{lead[1:]}",
+        lines=verdict.lines if first in verdict.lines else (first, *verdict.lines),
+    )

@@ -7,6 +7,7 @@ from functools import partial
 
 import streamlit as st
 
+from planner.comparison import DOES_NOT_RUN, INCOMPLETE, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Word, training_of
 from planner.methods import method_of
@@ -21,7 +22,6 @@ from planner.wording.display import UNKNOWN, interval, percent, plain
 from planner.wording.fields import labelled
 
 SHOWN_CATEGORIES = 3
-DOES_NOT_RUN = "does not run"
 UNKNOWABLE = (
     "nobody can know exactly what the driver, libraries and CUDA graphs take, and what the "
     "allocator holds unused"
@@ -66,21 +66,20 @@ def _sign(words: Mapping[str, Word], line: str) -> str:
 
 def short(footprint: Footprint) -> None:
     """The verdict in a line, for a window that has room for no more."""
-    word = footprint.verdict.word
-    unit = session.unit()
+    lead, unit = why_not(footprint), session.unit()
+    part = lead == INCOMPLETE
+    word = "tight" if part else footprint.verdict.word
     peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
-    lead = "does not run" if footprint.blockers else word
-    if footprint.verdict.incomplete:
-        lead, word = "incomplete", "tight"
     badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
         badge = ":gray-badge[:material/info: The last plan that works]"
     needs = ""
-    if footprint.pool is not None:
+    if footprint.pool is not None and not part:
         training_bytes = training_of(footprint.phases).training_bytes
         needs = f" · training {unit.value(training_bytes):,.1f}"
     subject = f"{method_of(footprint.plan).title} of {model_name(footprint.plan)}"
-    st.markdown(f"{badge} **{peak:,.1f}** of {card}{needs}  \n:small[{plain(subject)}]")
+    of = "" if part else f" **{peak:,.1f}** of {card}{needs}"
+    st.markdown(f"{badge}{of}  \n:small[{plain(subject)}]")
 
 
 def none_yet() -> None:
@@ -92,7 +91,7 @@ def none_yet() -> None:
 def figures(footprint: Footprint, cost: Cost) -> None:
     """The row of metrics."""
     worst = footprint.worst
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     unknown = UNKNOWN if runs else "—"
     figures = throughput(footprint, cost)
     usd = figures.get("usd_run")
@@ -105,7 +104,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
         f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
-        "off" if session.answers_another() else COLORS[footprint.verdict.word],
+        _color(footprint),
     )
     card(
         places.cell(column_span=2),
@@ -146,6 +145,12 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     )
 
 
+def _color(footprint: Footprint) -> str:
+    """Of the peak's card: none where it is of another plan, or of a part of one."""
+    another = session.answers_another() or footprint.verdict.incomplete
+    return "off" if another else COLORS[footprint.verdict.word]
+
+
 def rests_on(footprint: Footprint, cost: Cost) -> None:
     """Below the figures: how sure the peak is, and whose price the money is at."""
     error = footprint.error
@@ -154,7 +159,7 @@ def rests_on(footprint: Footprint, cost: Cost) -> None:
     if footprint.low_bytes < footprint.high_bytes:
         least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
         span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     price = f"  \n{_price_line(cost)}" if runs else ""
     st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
 
@@ -166,8 +171,8 @@ def _below(
     read: Callable[[float, float], str],
 ) -> str:
     """An interval below its figure, or why there is none."""
-    if footprint.verdict.word == "out of memory":
-        return DOES_NOT_RUN
+    if not footprint.priced:
+        return INCOMPLETE if footprint.verdict.incomplete else DOES_NOT_RUN
     return UNKNOWN if low is None or high is None else read(low, high)
 
 
