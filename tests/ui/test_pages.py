@@ -557,6 +557,7 @@ def test_no_verdict_is_green_while_another_model_is_being_given() -> None:
 
 def test_what_does_not_run_has_no_price() -> None:
     app = opened(v="1", preset="grpo-7b@1", set="framework", response_tokens="65536")
+    app.button(key="dismiss-reading").click().run()  # it looks like one that was cut off
     assert "Out of memory" in app.error[0].value
     field(unfold(app, "hardware"), "framework").set_value("verl").run()
     followed = next(text.value for text in app.markdown if "other setting" in text.value)
