@@ -7,7 +7,7 @@ Reading never raises for what a link holds: whatever is wrong comes back as a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -47,8 +47,8 @@ class Reading:
     calibration: Factors | None = None
     benchmark: Speeds | None = None
     switch: Switch | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    """What was asked for and is not in ``plan``, by field, as it was written."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """What was asked for and is not in ``plan``: each field, and its value as it was written."""
 
 
 def from_query_string(text: str) -> Reading:
@@ -153,18 +153,17 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         calibration=calibration,
         benchmark=benchmark,
         switch=switch,
-        left_out={} if plan is None else _lost(lost, {**given, **fields}),
+        left_out=() if plan is None else _lost(lost, {**given, **fields}),
     )
 
 
-def _lost(problems: Sequence[Problem], asked: Mapping[str, Any]) -> dict[str, str]:
+def _lost(
+    problems: Sequence[Problem], asked: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
     """What of a plan that was asked for these problems have left out; keys of others are none."""
     of_plan = (*FIELDS, "preset", LINK)
-    return {
-        one.field: str(asked.get(one.field, ""))
-        for one in problems
-        if one.field in of_plan or one.fix.startswith(MEANT)
-    }
+    left = [one.field for one in problems if one.field in of_plan or one.fix.startswith(MEANT)]
+    return tuple((name, str(asked.get(name, ""))) for name in dict.fromkeys(left))
 
 
 def _beside(

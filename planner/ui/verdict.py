@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
 
 from planner.comparison import DOES_NOT_RUN, INCOMPLETE, why_not
 from planner.cost import Cost, reference_words
-from planner.footprint import Footprint, Phase, Word, training_of
+from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
@@ -37,30 +37,31 @@ def sentence(footprint: Footprint) -> None:
     verdict = footprint.verdict
     with st.container(key="verdict-short"):
         short(footprint)
-    if footprint.assumptions:
-        bullets(f"{each}." for each in footprint.assumptions)
+    for each in footprint.assumptions:
+        st.markdown(f":material/info: {said(each)}.")
     with st.container(key="verdict"):
         if session.answers_another():
             tell("neutral", f"Still showing the last plan that works: {verdict.sentence}")
         else:
             tell("doubt" if verdict.incomplete else TONES[verdict.word], verdict.sentence)
-    _limits(footprint)
+        about = plain(whole_subject(footprint.plan))
+        st.caption(f"The rest: {about}" if verdict.incomplete else about)
+    _limits(verdict)
 
 
-def _limits(footprint: Footprint) -> None:
-    """What was judged, and every other limit and fault, each with the sign of its own word."""
-    verdict = footprint.verdict
-    words: dict[str, Word] = {limit.sentence: limit.word for limit in verdict.limits}
-    lines = [f"- {_sign(words, line)}{said(line)}" for line in verdict.lines]
-    with st.container(key="limits"):
-        st.caption(plain(whole_subject(footprint.plan)))
-        if lines:
-            st.markdown("\n".join(lines))
+def _limits(verdict: Verdict) -> None:
+    """Every other limit and fault, each with the sign of its own word."""
+    # Of the rest of a plan nothing is called good.
+    signed = () if verdict.incomplete else verdict.limits
+    words = {limit.sentence: limit.word for limit in signed}
+    lines = [f"{_sign(words.get(line))}{said(line)}" for line in verdict.lines]
+    if lines:
+        with st.container(key="limits"):
+            st.caption("  \n".join(lines))
 
 
-def _sign(words: Mapping[str, Word], line: str) -> str:
-    """Nothing where a line is neither a limit nor a fault."""
-    word = words.get(line)
+def _sign(word: Word | None) -> str:
+    """Nothing where a line is no limit's."""
     return "" if word is None else f":{COLORS[word]}[:material/{ICONS[word]}:] "
 
 

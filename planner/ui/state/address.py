@@ -102,7 +102,7 @@ def _open(given: dict[str, list[str]]) -> None:
             # The page offers to measure it; until then there is a draft and no plan.
             session.set_draft(asked)
             told = broken
-            reading = replace(reading, problems=broken, left_out={})
+            reading = replace(reading, problems=broken, left_out=())
     st.session_state["reading"] = reading if told else None
 
 

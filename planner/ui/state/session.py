@@ -202,8 +202,8 @@ def left_out() -> dict[str, str]:
 
 def _set_anew(fields: Collection[str]) -> None:
     found = reading()
-    if found is not None and not found.left_out.keys().isdisjoint(fields):
-        left = {name: text for name, text in found.left_out.items() if name not in fields}
+    if found is not None:
+        left = tuple(one for one in found.left_out if one[0] not in fields)
         st.session_state["reading"] = replace(found, left_out=left)
 
 
