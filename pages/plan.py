@@ -17,8 +17,8 @@ verdict.cautions(footprint)
 drawn, advised = beside()
 with advised:
     phase = phases.chosen(footprint)
-    # A plan of which the link asked for more is nothing to advise on.
-    whole = not session.left_out()
+    # What is left of a plan is nothing to advise on.
+    whole = not footprint.verdict.incomplete
     finish = advice.show(footprint, phase.name if phases.by_hand() else "") if whole else None
 with drawn:
     phases.chart(footprint)
