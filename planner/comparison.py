@@ -177,14 +177,13 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
     }
 
 
-DOES_NOT_RUN, INCOMPLETE = "does not run", "incomplete"
+DOES_NOT_RUN = "does not run"
 
 
 def why_not(footprint: Footprint) -> str:
     """The verdict's word, or that something else than memory stands in the way."""
-    if footprint.verdict.incomplete:
-        return INCOMPLETE
-    return "does not run" if footprint.blockers else footprint.verdict.word
+    verdict = footprint.verdict
+    return DOES_NOT_RUN if footprint.blockers and not verdict.incomplete else verdict.said
 
 
 def between_seconds(of: Footprint | Phase, seconds: float | None) -> str:

@@ -242,6 +242,11 @@ class Verdict:
     incomplete: bool = False
     """Whether a part of the plan is left out, so that the word is of the rest alone."""
 
+    @property
+    def said(self) -> str:
+        """The word for a person: of a plan with a part left out none of the three."""
+        return "incomplete" if self.incomplete else self.word
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:

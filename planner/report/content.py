@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.comparison import INCOMPLETE, between_seconds, why_not
+from planner.comparison import between_seconds, why_not
 from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
@@ -47,6 +47,8 @@ MOST_ADVICE = 3
 LONGEST = 160
 """Characters of a sentence on the page."""
 MOST_LINES = 6
+LONGEST_LINE = 280
+"""Of what stands beside the headline: a limit's line ends with its fix."""
 LONGEST_TITLE = 90
 LONGEST_VALUE = 30
 LONGEST_CHANGES = 120
@@ -147,9 +149,9 @@ def content_of(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
         word=why_not(footprint),
-        assumed=_assumed(footprint),
+        assumed=_some([f"{each}." for each in footprint.assumptions], MOST_LINES, LONGEST_LINE),
         verdict=labelled(footprint.verdict.sentence),
-        lines=_some(footprint.verdict.lines, MOST_LINES),
+        lines=_some(footprint.verdict.lines, MOST_LINES, LONGEST_LINE),
         recommendation=recommendation(footprint, dry_run, trial),
         figures=tuple(_figures(footprint, paid)),
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
@@ -244,7 +246,7 @@ def _parted(text: str) -> tuple[str, str]:
 def _estimated(footprint: Footprint) -> Evidence:
     return Evidence(
         "Estimate",
-        INCOMPLETE if footprint.verdict.incomplete else footprint.verdict.word,
+        footprint.verdict.said,
         f"{_gib(footprint.device_bytes)} "
         f"({read_gib(footprint.low_bytes)}–{read_gib(footprint.high_bytes)})",
         "" if footprint.verdict.incomplete else between_seconds(footprint, footprint.step_seconds),
@@ -355,15 +357,11 @@ def _doubts(footprint: Footprint, dry_run: DryRun | None) -> tuple[str, ...]:
     return _some([*dict.fromkeys((*errors, *footprint.warnings))], MOST_DOUBTS)
 
 
-def _some(texts: Sequence[str], most: int) -> tuple[str, ...]:
+def _some(texts: Sequence[str], most: int, longest: int = LONGEST) -> tuple[str, ...]:
     """The first of some sentences, and how many more there are."""
     more = len(texts) - most
-    shown = [cut(labelled(one)) for one in texts[:most]]
+    shown = [cut(labelled(one), longest) for one in texts[:most]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
-
-
-def _assumed(footprint: Footprint) -> tuple[str, ...]:
-    return _some([f"{each}." for each in footprint.assumptions], MOST_LINES)
 
 
 def _gib(size_bytes: float) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from planner.comparison import DOES_NOT_RUN, INCOMPLETE, why_not
+from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
@@ -43,7 +43,7 @@ def sentence(footprint: Footprint) -> None:
         if session.answers_another():
             tell("neutral", f"Still showing the last plan that works: {verdict.sentence}")
         else:
-            tell("doubt" if verdict.incomplete else TONES[verdict.word], verdict.sentence)
+            tell(TONES[verdict.said], verdict.sentence)
         about = plain(whole_subject(footprint.plan))
         st.caption(f"The rest: {about}" if verdict.incomplete else about)
     _limits(verdict)
@@ -68,8 +68,7 @@ def _sign(word: Word | None) -> str:
 def short(footprint: Footprint) -> None:
     """The verdict in a line, for a window that has room for no more."""
     lead, unit = why_not(footprint), session.unit()
-    part = lead == INCOMPLETE
-    word = "tight" if part else footprint.verdict.word
+    part, word = footprint.verdict.incomplete, footprint.verdict.said
     peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
     badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
@@ -105,7 +104,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
         f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
-        _color(footprint),
+        "off" if session.answers_another() else COLORS[footprint.verdict.said],
     )
     card(
         places.cell(column_span=2),
@@ -146,12 +145,6 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     )
 
 
-def _color(footprint: Footprint) -> str:
-    """Of the peak's card: none where it is of another plan, or of a part of one."""
-    another = session.answers_another() or footprint.verdict.incomplete
-    return "off" if another else COLORS[footprint.verdict.word]
-
-
 def rests_on(footprint: Footprint, cost: Cost) -> None:
     """Below the figures: how sure the peak is, and whose price the money is at."""
     error = footprint.error
@@ -173,7 +166,7 @@ def _below(
 ) -> str:
     """An interval below its figure, or why there is none."""
     if not footprint.priced:
-        return INCOMPLETE if footprint.verdict.incomplete else DOES_NOT_RUN
+        return footprint.verdict.said if footprint.verdict.incomplete else DOES_NOT_RUN
     return UNKNOWN if low is None or high is None else read(low, high)
 
 

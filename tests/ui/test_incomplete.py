@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from planner import catalog
+from planner.__main__ import main
 from planner.plan.link import from_query, from_query_string
 from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN, RULES
 from ui.opened_pages import field, link_of, opened, words
@@ -52,6 +55,7 @@ def test_other_pages_do_not_call_it_fitting(page: str) -> None:
     app = opened(page, v="8", preset="grpo-7b@1", turns="8")
     assert not app.exception
     assert not [one for one in app.success if "Fits" in one.value or "fits" in one.value]
+    assert "check_circle:" not in words(app) and "(fits)" not in words(app)
 
 
 def test_a_part_that_is_chosen_anew_is_left_out_no_longer() -> None:
@@ -74,9 +78,29 @@ def test_every_field_that_is_not_modelled_says_which_way_it_moves_the_figures() 
     assert {rule.field for rule in RULES} <= MOVES.keys()
 
 
-def test_a_model_with_a_vision_part_is_incomplete_on_the_page() -> None:
+def test_a_model_with_a_vision_part_is_incomplete_on_page_and_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     row = catalog.model("google/gemma-3-4b-it")
     config = {"model_type": "gemma3", "text_config": dict(row.config), "vision_config": {}}
-    app = opened(v="8", preset="sft-8b@1", config=catalog.encode_config(config))
+    encoded = catalog.encode_config(config)
+    app = opened(v="8", preset="sft-8b@1", config=encoded)
     assert not app.exception and not app.success
     assert any("Incomplete. All of gemma3 but" in one.value for one in app.warning)
+    asked = f"v=8&preset=sft-8b@1&config={encoded}"
+    assert main(["estimate", asked]) == 0
+    text = capsys.readouterr().out
+    moved = "All of gemma3 but its language model is left out: weights, "
+    assert text.index(moved) < text.index("Incomplete. All of gemma3") and "$" not in text
+    assert main(["estimate", asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"]["incomplete"] and told["verdict"]["word"] == "fits"
+    assert told["assumptions"][0].startswith(moved) and told["cost"]["usd_run"] is None
+    assert not told["throughput"]
+
+
+def test_the_command_line_goes_on_refusing_what_is_not_modelled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", "v=8&preset=grpo-7b@1&tensor_parallel=2"]) == 2
+    assert "tensor_parallel above 1 is not modelled yet" in capsys.readouterr().err

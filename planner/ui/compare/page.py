@@ -27,7 +27,7 @@ def page(plan: Plan) -> None:
     shown = pins.named(plan)
     plans = compared([(name, one.plan) for name, one, _ in shown], compute.footprint)
     if len(plans) > 1:
-        fit = all(one.footprint.verdict.word == "fits" for one in plans)
+        fit = all(one.footprint.verdict.said == "fits" for one in plans)
         tell("good" if fit else "doubt", summary(plans))
     else:
         st.markdown(
@@ -48,7 +48,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
     """Each plan by name, with its verdict, and what can be done with it."""
     columns = st.columns(len(plans))
     for place, (name, pinned, pin), one in zip(columns, shown, plans, strict=True):
-        word = one.footprint.verdict.word
+        word = one.footprint.verdict.said
         with place.container(border=True, height="stretch"):
             if pin is None:
                 st.markdown(f"**{plain(name)}**")
