@@ -22,7 +22,7 @@ from planner.totals import limits
 from planner.totals.limits import CARDS, HOST, LOADING, MOST_WORDS, SEVERITY, START, word_of
 from planner.trial.ask.footprints import figures_of
 from planner.units import GIB
-from tests.random_plans import plans
+from random_plans import plans
 
 GRPO = presets()["grpo-7b@1"].plan
 FROZEN = {"framework": "plain", "reference": "adapter-disabled", "finetuning": "lora"}
