@@ -17,7 +17,9 @@ verdict.cautions(footprint)
 drawn, advised = beside()
 with advised:
     phase = phases.chosen(footprint)
-    finish = advice.show(footprint, phase.name if phases.by_hand() else "")
+    # What is left of a plan is nothing to advise on.
+    whole = not footprint.verdict.incomplete
+    finish = advice.show(footprint, phase.name if phases.by_hand() else "") if whole else None
 with drawn:
     phases.chart(footprint)
     phases.choice(footprint)
@@ -28,7 +30,9 @@ with drawn:
     verdict.assumes(footprint)
 calibration.offer(footprint)
 numbers.numbers(footprint, price, phase)
-explore.show(footprint)
+if whole:
+    explore.show(footprint)
 section.section(plan, session.unit())
 share.share(footprint)
-finish()
+if finish is not None:
+    finish()

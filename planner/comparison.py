@@ -44,8 +44,8 @@ class Compared:
 
     @property
     def runs(self) -> bool:
-        """Whether it has the memory: what does not run has no seconds and no cost."""
-        return self.footprint.verdict.word != "out of memory"
+        """Whether it has the memory, and all its parts: else it has no seconds and no cost."""
+        return self.footprint.priced
 
     @property
     def seconds(self) -> float | None:
@@ -182,7 +182,8 @@ DOES_NOT_RUN = "does not run"
 
 def why_not(footprint: Footprint) -> str:
     """The verdict's word, or that something else than memory stands in the way."""
-    return "does not run" if footprint.blockers else footprint.verdict.word
+    verdict = footprint.verdict
+    return DOES_NOT_RUN if footprint.blockers and not verdict.incomplete else verdict.said
 
 
 def between_seconds(of: Footprint | Phase, seconds: float | None) -> str:

@@ -60,11 +60,11 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
 
     The catalog's price is the middle of its low and high figures. ``today`` decides
     whether a price is older than 60 days; a date that cannot be read counts as old. A plan that
-    does not run has no hours and no cost.
+    does not run, or of which a part is left out, has no hours and no cost.
     """
     plan = footprint.plan
     asked = price_of(plan)
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     seconds = footprint.step_seconds if runs else None
     before, elsewhere = pass_seconds(footprint.reference_cache)
     step = None
@@ -211,7 +211,7 @@ def seconds_between_steps(footprint: Footprint) -> float:
 def between_words(footprint: Footprint) -> str:
     """What checkpoints and validations take of the run; empty where the plan has none."""
     step, plan, said = footprint.step_seconds, footprint.plan, []
-    if step is None or footprint.verdict.word == "out of memory":
+    if step is None or not footprint.priced:
         return ""
     for phase in footprint.occasional:
         each = phase.seconds or 0.0
@@ -240,8 +240,7 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
     if cache is None:
         return ""
     time = "in a time not known" if cache.seconds is None else f"in {read_seconds(cache.seconds)}"
-    runs = footprint.verdict.word != "out of memory"
-    paid = cost.usd_reference if runs else None
+    paid = cost.usd_reference if footprint.priced else None
     usd = "" if paid is None else f", {read_usd(paid)} of the run's cost"
     if cache.each_step:
         return (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import attrgetter
-from typing import Literal, cast
+from typing import Any
 
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Phase, Pool, StatedError, Verdict, training_of, worst_of
+from planner.cautions.blockers import blockers
+from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
 from planner.methods import part
@@ -24,7 +24,6 @@ from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.labels import subject
 from planner.speeds import Speeds, obstacle
 from planner.term import Instant, Term
 from planner.timing.done import done_of
@@ -33,12 +32,9 @@ from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
 from planner.totals.levels import Adder, Totals
+from planner.totals.limits import blocking, limits_of, of_the_rest, verdict_of
 from planner.totals.peaks import Peak, above, peak_of
 from planner.totals.segments import Reserved, in_process, reserved
-from planner.units import read_count, read_gib
-
-MARGIN = 0.9
-"""A plan fits up to this share of the budget; above it is tight."""
 
 UNMEASURED = StatedError(
     low=None,
@@ -67,9 +63,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
     phases = _phases(scene, plans)
-    worst = worst_of(phases)
-    assumptions, blockers, warnings, notes = cautions_of(scene, phases)
-    pool = _pool(scene, phases)
+    assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     sides = balance(plan, phases)
     notes = (*notes, sides) if sides else notes
@@ -78,22 +72,20 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     return Footprint(
         source="estimate",
         plan=plan,
-        verdict=_verdict(scene, phases, worst, blockers, pool),
+        **_judgement(scene, phases, faults),
         budget_bytes=facts.budget_bytes,
         phases=phases,
-        worst=worst,
         step_seconds=step,
         error=UNMEASURED,
         assumptions=assumptions,
         warnings=warnings,
-        blockers=blockers,
         notes=notes,
         speeds=speeds,
         seconds_source=source,
         doubt=None if step is None else doubt_of(scene),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
-        pool=pool,
+        pool=_pool(scene, phases),
     )
 
 
@@ -110,11 +102,29 @@ def judged(footprint: Footprint) -> Footprint:
 
     A phase that measurements have shown to need more than is predicted is judged by that.
     """
-    worst = worst_of(footprint.phases)
-    scene = scene_of(footprint.plan, facts_of(footprint.plan))
-    verdict = _verdict(scene, footprint.phases, worst, footprint.blockers, footprint.pool)
-    verdict = _after_retries(verdict, footprint.alloc_retries)
-    return replace(footprint, worst=worst, verdict=verdict, error=worst.error or footprint.error)
+    phases, scene = footprint.phases, scene_of(footprint.plan, facts_of(footprint.plan))
+    faults = tuple(blockers(scene, phases))
+    found = _judgement(scene, phases, faults, footprint.alloc_retries)
+    return replace(footprint, **found, error=found["worst"].error or footprint.error)
+
+
+def _judgement(
+    scene: Scene, phases: tuple[Phase, ...], faults: tuple[str, ...], retries: int = 0
+) -> dict[str, Any]:
+    """What of a footprint follows from its phases: the worst of them, verdict and blockers.
+
+    A model of which a part is left out fits for certain nowhere; what is there may be too much.
+    """
+    limits = limits_of(scene, phases, retries)
+    verdict = verdict_of(limits, faults, phases, retries)
+    left_out = [name for name, _ in scene.facts.policy_model.left_out]
+    if left_out and verdict.word != "out of memory":
+        verdict = of_the_rest(verdict, left_out)
+    return {
+        "worst": worst_of(phases),
+        "verdict": verdict,
+        "blockers": (*blocking(limits), *faults),
+    }
 
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
@@ -144,7 +154,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
 def _peak(phase: PhasePlan, sums: list[Totals]) -> Peak:
     """The phase's peak; what is outside the allocator has its bounds in its own terms."""
     doubts = [above(instant) for instant in phase.instants]
-    return peak_of(sums, doubts, [(0, 0)] * len(sums), range(len(sums)))
+    return peak_of(sums, doubts, [(0, 0, 0)] * len(sums), range(len(sums)))
 
 
 def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
@@ -205,70 +215,3 @@ def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
-
-
-def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> str:
-    """The verdict's word for a number of bytes and what it may be at most."""
-    if blocked or device_bytes > budget_bytes:
-        return "out of memory"
-    room = device_bytes <= MARGIN * budget_bytes and high_bytes <= budget_bytes
-    return "fits" if room else "tight"
-
-
-def _verdict(
-    scene: Scene,
-    phases: tuple[Phase, ...],
-    worst: Phase,
-    blockers: tuple[str, ...],
-    pool: Pool | None,
-) -> Verdict:
-    """Judged by the most device bytes of any phase; named after the phase that makes them."""
-    facts, plan = scene.facts, scene.plan
-    device_bytes = max(phase.device_bytes for phase in phases)
-    doubted = max(phases, key=attrgetter("most_bytes"))
-    word = cast(
-        "Literal['fits', 'tight', 'out of memory']",
-        word_of(device_bytes, doubted.most_bytes, facts.budget_bytes, bool(blockers)),
-    )
-    lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
-    where = f"{plan.gpus} × {facts.gpu.name}: {subject(plan)}"
-    sentence = (
-        f"{lead} {where}, {read_gib(device_bytes)} of "
-        f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
-    )
-    if word == "tight" and doubted.most_bytes > facts.budget_bytes:
-        sentence += f"; {doubted.name} may need {read_gib(doubted.most_bytes)} GiB"
-    if pool is not None:
-        sentence += f"; {_chosen_and_needed(phases, worst, pool)}"
-    if blockers:
-        why = blockers[0]
-        sentence = f"Does not run on {where}. {why[0].upper()}{why[1:]}"
-    return Verdict(word=word, sentence=sentence)
-
-
-def _after_retries(verdict: Verdict, times: int) -> Verdict:
-    """A step that fits only because the allocator asks twice is tight.
-
-    Each time it waits for the card and asks the driver anew, and the next larger batch may find
-    nothing left to give back.
-    """
-    if not times or verdict.word == "out of memory":
-        return verdict
-    lead, rest = verdict.sentence.split(" on ", 1)
-    why = f"the allocator gives cached memory back {read_count(times, 'time')} a step to fit"
-    sentence = f"{'Tight' if lead == 'Fits' else lead} on {rest}; {why}"
-    return Verdict(word="tight", sentence=sentence)
-
-
-def _chosen_and_needed(phases: tuple[Phase, ...], worst: Phase, pool: Pool) -> str:
-    """What an engine is given beside what training needs, which the peak may not show."""
-    training = training_of(phases)
-    beside = any(phase.pool_bytes for phase in phases if phase.rank == "trainer")
-    own = "" if beside else " of GPUs of its own"
-    needs, needed = "", training.training_bytes
-    if needed != worst.device_bytes:
-        needs = f"training needs {read_gib(needed)} GiB in {training.name}; "
-    return (
-        f"{needs}the engine takes {read_gib(pool.share_bytes)} GiB by its share{own} and holds "
-        f"{read_count(pool.sequences, 'whole sequence')}"
-    )

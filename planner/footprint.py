@@ -231,12 +231,21 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
+    """``fits``, ``tight`` or ``out of memory``, and the worst limit's sentence, which says so."""
 
     word: Word
     sentence: str
     limits: tuple[Limit, ...] = ()
     """Every limit that is known, the worst first."""
+    lines: tuple[str, ...] = ()
+    """What stands below the sentence: every other limit, and every fault that is known."""
+    incomplete: bool = False
+    """Whether a part of the plan is left out, so that the word is of the rest alone."""
+
+    @property
+    def said(self) -> str:
+        """The word for a person: of a plan with a part left out none of the three."""
+        return "incomplete" if self.incomplete else self.word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +279,11 @@ class Footprint:
     """What an engine takes by its share; None where the plan has no such engine."""
     alloc_retries: int = 0
     """How often a step was seen to give cached memory back to stay within the card."""
+
+    @property
+    def priced(self) -> bool:
+        """Whether time and money are those of the plan: it runs, and no part is left out."""
+        return self.verdict.word != "out of memory" and not self.verdict.incomplete
 
     @property
     def low_seconds(self) -> float | None:

@@ -25,10 +25,14 @@ class Problem:
         return f"{self.message} {self.fix}"
 
 
+MEANT = "Did you mean "
+"""Begins what is said of a name that is close to a known one."""
+
+
 def meant(written: str, known: Iterable[str], otherwise: str) -> str:
     """The fix of a name that is not among those known: the closest, or what else to do."""
     close = get_close_matches(written[:64], known, n=1)
-    return f"Did you mean {close[0]}?" if close else otherwise
+    return f"{MEANT}{close[0]}?" if close else otherwise
 
 
 class PlanError(ValueError):

@@ -51,7 +51,7 @@ def throughput(footprint: Footprint, paid: Cost) -> dict[str, Figure]:
     Keys: ``tokens_per_second_per_gpu``, ``mfu`` and, where something is computed twice, ``hfu``;
     ``gpu_hours_per_step``, ``gpu_hours_run``, ``usd_per_step`` and ``usd_run``.
     """
-    if footprint.step_seconds is None or footprint.verdict.word == "out of memory":
+    if footprint.step_seconds is None or not footprint.priced:
         return {}
     found = (*_yielded(footprint), *_taken(footprint, paid))
     return {figure.key: figure for figure in found}

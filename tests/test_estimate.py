@@ -15,6 +15,7 @@ from planner.footprint import Footprint, Phase
 from planner.formulas.allocator import CACHED
 from planner.formulas.held import HELD
 from planner.plan import Plan
+from planner.plan.labels import whole_subject
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
 from planner.term import OUTSIDE
@@ -243,6 +244,7 @@ def test_json_has_the_one_shape() -> None:
         "host_high_bytes", "seconds",
         "worst_phase", "worst_rank", "low_seconds", "high_seconds", "seconds_error",
         "seconds_from", "reference_cache", "error", "phases", "warnings", "training_bytes", "pool",
+        "limits", "assumptions",
     }  # fmt: skip
     assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"
     assert answer["phases"][0]["seconds"] is None, "the time to load is unknown: not 0"
@@ -260,11 +262,13 @@ def test_the_verdict_says_what_training_needs_beside_what_the_engine_is_given() 
     # Qwen2.5-7B: keys and values of 4 heads of 128 in 28 layers, of 512 + 2,048 tokens, in bf16.
     sequence_bytes = 2 * 28 * 4 * 128 * 2 * (512 + 2048)
     holds, share_bytes = rollout.pool_bytes // sequence_bytes, found.budget_bytes // 2
-    assert found.verdict.sentence.endswith(
-        f"worst phase: rollout; training needs {backward.device_bytes / 2**30:.1f} GiB in policy "
-        f"backward; the engine takes {share_bytes / 2**30:.1f} GiB by its share and holds {holds} "
-        "whole sequences"
-    )
+    assert found.verdict.sentence.endswith(" of 79.1 GiB, during rollout.")
+    reserved, needed = (f"{size / 2**30:.1f} GiB" for size in (share_bytes, backward.device_bytes))
+    assert {
+        f"Training alone needs {needed}, during policy backward.",
+        f"vLLM reserves {reserved} (gpu_memory_utilization 0.5): KV cache for {holds} full-length "
+        "sequences.",
+    } <= {*found.verdict.lines}
     answer = to_json(found)
     assert answer["pool"] == {"share_bytes": share_bytes, "sequences": holds}
     assert answer["training_bytes"] == backward.device_bytes
@@ -278,7 +282,9 @@ def test_a_longer_response_moves_what_training_needs_where_the_peak_is_the_engin
     assert short.device_bytes == long.device_bytes, "the share decides, whatever is trained"
     needs = [to_json(one)["training_bytes"] for one in (short, long)]
     assert needs[0] < needs[1]
-    assert short.verdict.sentence != long.verdict.sentence
+    assert short.verdict.sentence == long.verdict.sentence
+    told = [set(one.verdict.lines) for one in (short, long)]
+    assert any(line.startswith("Training alone needs") for line in told[0] - told[1])
 
 
 def test_an_engine_that_never_sleeps_is_no_part_of_what_training_needs() -> None:
@@ -292,7 +298,7 @@ def test_an_engine_that_never_sleeps_is_no_part_of_what_training_needs() -> None
     ]
     assert phases[1].device_bytes > phases[0].device_bytes + 2**34
     assert phases[1].training_bytes <= phases[0].training_bytes
-    assert "training needs" in awake.verdict.sentence
+    assert any(line.startswith("Training alone needs") for line in awake.verdict.lines)
 
 
 def test_an_engine_that_cannot_hold_one_sequence_blocks_the_plan() -> None:
@@ -333,21 +339,19 @@ def test_a_time_that_is_not_known_says_why(changes: dict[str, Any], said: str) -
 @pytest.mark.parametrize(
     ("preset", "changes", "said"),
     [
-        ("grpo-lora-1gpu@1", {}, "Fits on 1 × H100 80GB SXM5: GRPO of Qwen2.5-7B with TRL 1.16.0,"),
-        ("ppo-7b@1", {}, ": PPO of Qwen2.5-7B with verl 0.9.1,"),
-        ("intuitor-1.5b@1", {}, ": Intuitor of Qwen2.5-1.5B with plain PyTorch 2.13.0,"),
+        ("grpo-lora-1gpu@1", {}, "1 × H100 80GB SXM5: GRPO of Qwen2.5-7B with TRL 1.16.0"),
+        ("ppo-7b@1", {}, "8 × H100 80GB SXM5: PPO of Qwen2.5-7B with verl 0.9.1"),
         (
-            "grpo-7b@1",
-            {"gpu_memory_utilization": 0.05},
-            "Does not run on 8 × H100 80GB SXM5: GRPO of Qwen2.5-7B with plain PyTorch 2.13.0. ",
+            "intuitor-1.5b@1",
+            {"gpu": "rtx-4090"},
+            "8 × RTX 4090: Intuitor of Qwen2.5-1.5B with plain PyTorch 2.13.0",
         ),
     ],
 )
-def test_the_verdict_names_model_method_and_framework(
+def test_a_plan_is_named_by_gpus_method_model_and_framework(
     preset: str, changes: dict[str, object], said: str
 ) -> None:
-    verdict = estimate(presets()[preset].plan.changed(**changes)).verdict
-    assert said in verdict.sentence
+    assert whole_subject(presets()[preset].plan.changed(**changes)) == said
 
 
 def test_a_model_of_the_hub_is_named_by_its_id_and_a_pasted_one_is_not() -> None:
@@ -363,9 +367,9 @@ def test_a_model_of_the_hub_is_named_by_its_id_and_a_pasted_one_is_not() -> None
             "max_position_embeddings": 8192,
         }
     )
-    hub = estimate(Plan(model="nobody/own-llama", config=config)).verdict.sentence
+    hub = whole_subject(Plan(model="nobody/own-llama", config=config))
     assert "GRPO of own-llama with" in hub
-    pasted = estimate(Plan(config=config)).verdict.sentence
+    pasted = whole_subject(Plan(config=config))
     assert "GRPO of llama from a config.json with" in pasted
 
 

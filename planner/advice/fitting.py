@@ -129,7 +129,9 @@ def _begun(
             return None
     start = trying.edited(*base) if base else None
     if (trying.before if start is None else start.after).blockers:
-        best = min(_able(made), key=lambda one: (not one.keeps, one.after.needs_bytes))
+        best = min(
+            _able(made), key=lambda one: (not one.keeps, not one.fits, one.after.needs_bytes)
+        )
         base = best.edits
         made = singles(trying, base, KEEPS, helping=True)
     return base, made
@@ -231,6 +233,10 @@ def _search(
             made = singles(trying, base, kinds, helping=True)
         allowed = [one for one in _able(made) if one.edits[-1].kind in kinds]
         budget = start.budget_bytes
+        # Where no phase is over the card it is host RAM that is short, which is not foreseen.
+        mends = [one for one in allowed if one.fits and start.needs_bytes <= budget]
+        if mends:
+            return _polished(trying, min(mends, key=lambda one: _price(start, [one])))
         foreseen = _combined(start, allowed)
         likely = sorted((one for one in foreseen if one.needs_bytes <= budget), key=_cost)
         for one in likely[:VERIFIED]:

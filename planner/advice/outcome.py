@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from planner.cost import cost
-from planner.estimate import MARGIN
 from planner.footprint import Footprint, Phase
 from planner.plan import Plan
 from planner.timing.step import OVERLAPPED
+from planner.totals.limits import MARGIN
 from planner.values.step_phases import StepPhase
 
 Judge = Callable[[Plan], Footprint]

@@ -16,12 +16,12 @@ import numpy as np
 from planner.advice.edits import Edit, share_title, spread_title
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
-from planner.estimate import MARGIN
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.sweeps.grid import Grid
+from planner.totals.limits import MARGIN
 from planner.units import read_bytes
 
 SHARES = tuple(percent / 100 for percent in range(5, 100, 5))

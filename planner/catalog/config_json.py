@@ -16,7 +16,7 @@ from planner.catalog.families import read
 from planner.catalog.families.multimodal import model_type_of, text_config
 from planner.catalog.model_catalog import Model, supported
 from planner.catalog.safe_json import MAX_BYTES, read_object
-from planner.catalog.seen import seen_in, sentences
+from planner.catalog.seen import left_out, seen_in, sentences
 from planner.catalog.twins import twin, twin_config
 
 MAX_ENCODED = 8192
@@ -73,6 +73,7 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
         sources=("config.json given by the user",),
         spot=key,
         on_hub=False,
+        left_out=tuple(left_out(seen)),
         warnings=(*sentences(seen, name), *measured.notes(key)),
     )
 

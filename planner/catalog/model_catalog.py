@@ -49,6 +49,8 @@ class Model:
     """How many example files of RL frameworks name it: how popular a list takes it to be."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What of a config from outside is not planned as it stands there, in sentences."""
+    left_out: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Parts of it that are not planned at all, each with the way it would move the figures."""
     spot: str = ""
     """Key of a measurement on the spot, of a config that needs one; else empty."""
     alias_of: str = ""

@@ -48,13 +48,17 @@ def seen_in(config: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def sentences(seen: Mapping[str, Any], model_type: str) -> Iterator[str]:
-    """Each fact as a warning."""
+def left_out(seen: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a config has and no plan counts, each with the way it would move the figures."""
     if "part_of" in seen:
         yield (
-            f"config: {seen['part_of']} is multimodal, and only its language model is planned; "
-            "weights and activations of its vision part come on top."
+            f"all of {seen['part_of']} but its language model",
+            "weights, activations and time of its vision part would come on top",
         )
+
+
+def sentences(seen: Mapping[str, Any], model_type: str) -> Iterator[str]:
+    """Each fact as a warning."""
     if "auto_map" in seen:
         yield (
             "config: auto_map names code of the model's own repository, which is never run; "

@@ -1,8 +1,8 @@
 """What a person should know besides the numbers: assumptions, blockers, warnings, notes.
 
-An assumption stands above the headline, which holds only where it does. A blocker means that the
-run cannot start, or trains nothing, whatever the peak is; a warning is a doubt about the plan or
-about the estimate; a note says what was understood.
+An assumption stands above the headline, since that holds only where it does. A blocker means that
+the run trains nothing, whatever it needs of any limit; a warning is a doubt about the plan or about
+the estimate; a note says what was understood.
 """
 
 from __future__ import annotations

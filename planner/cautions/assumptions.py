@@ -10,4 +10,10 @@ from planner.phases.scene import Scene
 
 def assumptions(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     """Each a short sentence without a full stop: what is assumed, then what that would move."""
-    yield from ()
+    yield from _left_out(scene)
+
+
+def _left_out(scene: Scene) -> Iterator[str]:
+    """Parts of a model from outside that nothing here counts."""
+    for name, moves in scene.facts.policy_model.left_out:
+        yield f"{name[0].upper()}{name[1:]} is left out: {moves}"

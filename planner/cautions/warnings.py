@@ -164,13 +164,6 @@ def _host(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     limit, need = scene.plan.host_ram_per_node, max(phase.host_bytes or 0 for phase in phases)
     if not limit and need >= 200 * 2**30:
         yield f"A node needs at least {read_gib(need)} GiB of host RAM."
-    most = max(phase.host_high_bytes or 0 for phase in phases) if limit >= need else 0
-    if limit < most:
-        yield (
-            f"A node may need up to {read_gib(most)} GiB of host RAM, more than its "
-            f"{read_gib(limit)} GiB: what processes with a card and DeepSpeed's offload take there "
-            "is known roughly."
-        )
 
 
 def _padding(scene: Scene) -> Iterator[str]:

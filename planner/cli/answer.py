@@ -53,6 +53,19 @@ def show(
     return 0
 
 
+def headed(footprint: Footprint) -> list[str]:
+    """What is answered of, what that assumes, the headline, and every other limit and fault."""
+    from planner.plan.labels import whole_subject
+
+    verdict = footprint.verdict
+    return [
+        whole_subject(footprint.plan),
+        *(f"{each}." for each in footprint.assumptions),
+        verdict.sentence,
+        *(f"  {line}" for line in verdict.lines),
+    ]
+
+
 def known(read: Callable[[Found], str], value: Found | None) -> str:
     """A value as a person reads it; a question mark where nobody knows it."""
     return "?" if value is None else read(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from planner.cli import plan_argument
 from planner.cli.answer import (
     error_line,
+    headed,
     may_be_json,
     may_fail,
     own_comparisons,
@@ -90,7 +91,7 @@ def _text(found: DryRun) -> str:
     ]
     header = ("phase", "closed form GiB", "dry run GiB", "difference")
     lines = [
-        found.footprint.verdict.sentence,
+        *headed(found.footprint),
         "",
         table(header, rows, right=(1, 2, 3)),
         *(f"error: {error}" for error in found.errors),

@@ -10,6 +10,7 @@ from typing import Any
 from planner.cli import plan_argument
 from planner.cli.answer import (
     error_line,
+    headed,
     known,
     may_be_json,
     may_fail,
@@ -110,9 +111,8 @@ def _text(footprint: Footprint, typical: Footprint | None) -> str:
         )
         for phase in footprint.phases
     ]
-    doubts = dict.fromkeys((*footprint.blockers[1:], *footprint.warnings))
     lines = [
-        footprint.verdict.sentence,
+        *headed(footprint),
         "",
         table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
@@ -121,7 +121,7 @@ def _text(footprint: Footprint, typical: Footprint | None) -> str:
         _bounds(footprint),
         *filter(None, [longest_responses(footprint)]),
         error_line(footprint),
-        *(f"warning: {warning}" for warning in doubts),
+        *(f"warning: {warning}" for warning in footprint.warnings),
         *(f"note: {note}" for note in footprint.notes),
     ]
     return "\n".join(lines)
@@ -144,7 +144,9 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
 
     ``typical`` is the estimate of a typical shape of responses, of a plan that has none.
     """
-    if footprint.verdict.word == "out of memory":
+    if footprint.verdict.incomplete:
+        return ["Time and cost are not said of a plan of which a part is left out."]
+    if not footprint.priced:
         return []
     found, step = cost(footprint), footprint.step_seconds
     if step is None:

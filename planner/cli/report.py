@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli import plan_argument
-from planner.cli.answer import may_fail, own_comparisons, status
+from planner.cli.answer import headed, may_fail, own_comparisons, status
 from planner.cli.recommend import after_dry_runs
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         link=f"?{to_query_string(plan, short=True, benchmark=asked.benchmark)}",
     )
     file.write_text(html_of(content), encoding="utf-8")
-    print(footprint.verdict.sentence)
+    print("\n".join(headed(footprint)))
     print(f"Report: {file}")
     return status(arguments, footprint.verdict.word)
 

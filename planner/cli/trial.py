@@ -227,7 +227,8 @@ def _text(result: TrialResult) -> str:
     if result.measured is not None:
         lines += [" ", _compared(result, result.measured), " "]
         if result.measured.verdict is not None:
-            lines.append(result.measured.verdict.sentence)
+            judged = result.measured.verdict
+            lines += [judged.sentence, *(f"  {line}" for line in judged.lines)]
     ended = result.out_of_memory
     if ended is not None and ended.predicted is not None:
         agreed = "does not fit" if ended.predicted.out_of_memory else "fits"

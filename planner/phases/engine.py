@@ -157,12 +157,17 @@ def shortfall_bytes(scene: Scene) -> Num:
     """
     if not scene.plan.rollout.startswith("vllm"):
         return 0
+    return maximum(needed_bytes(scene) - share_bytes(scene), 0)
+
+
+def needed_bytes(scene: Scene) -> Num:
+    """Bytes that a share has to have at least: weights, working set, graphs and one sequence."""
     doubted: Num = 0
     if _serves_adapters(scene) and not scene.plan.enforce_eager:
         doubted = _graphs(scene, adapters=True).bytes - _graphs(scene, adapters=False).bytes
     profiled = _working_set(scene, scene.plan.max_num_batched_tokens)
     needed = sum(part.bytes for part in (_weights(scene), *_kept(scene), profiled))
-    return maximum(needed - doubted + _one_sequence_bytes(scene) - share_bytes(scene), 0)
+    return needed - doubted + _one_sequence_bytes(scene)
 
 
 def engines(scene: Scene) -> Num:

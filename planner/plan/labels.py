@@ -23,6 +23,11 @@ def subject(plan: Plan) -> str:
     return f"{method_of(plan).title} of {model_name(plan)} with {framework}"
 
 
+def whole_subject(plan: Plan) -> str:
+    """The same with its GPUs: ``8 × H100 80GB SXM5: GRPO of Qwen2.5-7B with TRL 1.16.0``."""
+    return f"{plan.gpus:,} × {facts_of(plan).gpu.name}: {subject(plan)}"
+
+
 def model_name(plan: Plan) -> str:
     """The policy's name without its owner; a config that nobody named says that it is one."""
     if plan.config and all(model.id != plan.model for model in catalog.models()):

@@ -19,7 +19,7 @@ from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan.presets import presets
 from planner.plan.query import BENCHMARK, CALIBRATION, CHOSEN, LINK, SHOWN, fields_of
 from planner.plan.switch import Switch, best_plan, switch_of, switched
-from planner.problem import Problem, meant
+from planner.problem import MEANT, Problem, meant
 from planner.speeds import Speeds, speeds_from_text
 
 MAX_CHARACTERS = 64 * 1024
@@ -47,6 +47,8 @@ class Reading:
     calibration: Factors | None = None
     benchmark: Speeds | None = None
     switch: Switch | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+    """What was asked for and is not in ``plan``: each field, and its value as it was written."""
 
 
 def from_query_string(text: str, *, unnamed: int = FIRST_VERSION) -> Reading:
@@ -152,6 +154,7 @@ def from_values(
     told = (*_renamed(given.get("method"), plan, version), *following)
     left_out = () if cut or plan is None else _left_out(known, version)
     copied = "v" in given and not preset_problems
+    lost = [problem for problem in found if problem not in problems]
     return Reading(
         plan=plan,
         problems=tuple(found),
@@ -163,7 +166,17 @@ def from_values(
         calibration=calibration,
         benchmark=benchmark,
         switch=switch,
+        left_out=() if plan is None else _lost(lost, {**given, **fields}),
     )
+
+
+def _lost(
+    problems: Sequence[Problem], asked: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    """What of a plan that was asked for these problems have left out; keys of others are none."""
+    of_plan = (*FIELDS, "preset", LINK)
+    left = [one.field for one in problems if one.field in of_plan or one.fix.startswith(MEANT)]
+    return tuple((name, str(asked.get(name, ""))) for name in dict.fromkeys(left))
 
 
 def _beside(

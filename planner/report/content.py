@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.comparison import between_seconds
+from planner.comparison import between_seconds, why_not
 from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
@@ -46,7 +46,9 @@ MOST_DOUBTS = 3
 MOST_ADVICE = 3
 LONGEST = 160
 """Characters of a sentence on the page."""
-LONGEST_VERDICT = 280
+MOST_LINES = 6
+LONGEST_LINE = 280
+"""Of what stands beside the headline: a limit's line ends with its fix."""
 LONGEST_TITLE = 90
 LONGEST_VALUE = 30
 LONGEST_CHANGES = 120
@@ -88,7 +90,10 @@ class Content:
     title: str
     where: str
     word: str
+    assumed: tuple[str, ...]
     verdict: str
+    lines: tuple[str, ...]
+    """Every other limit and fault that is known."""
     recommendation: str
     figures: tuple[tuple[str, str, str], ...]
     """Label, figure and the line below it."""
@@ -111,6 +116,7 @@ class Content:
     def dense(self) -> bool:
         """Whether it is so much that one page needs smaller letters."""
         sentences = len(self.doubts) + len(self.advice) + len(self.money)
+        sentences += len(self.lines) // 2 + len(self.assumed)
         sentences += 2 * len(self.recommended)
         return 2 * len(self.bars) + 2 * sentences + len(self.settings) > FULL
 
@@ -142,8 +148,10 @@ def content_of(
     return Content(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
-        word="does not run" if footprint.blockers else footprint.verdict.word,
-        verdict=cut(f"{labelled(footprint.verdict.sentence).rstrip('.')}.", LONGEST_VERDICT),
+        word=why_not(footprint),
+        assumed=_some([f"{each}." for each in footprint.assumptions], MOST_LINES, LONGEST_LINE),
+        verdict=labelled(footprint.verdict.sentence),
+        lines=_some(footprint.verdict.lines, MOST_LINES, LONGEST_LINE),
         recommendation=recommendation(footprint, dry_run, trial),
         figures=tuple(_figures(footprint, paid)),
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
@@ -184,6 +192,8 @@ def recommendation(
     known = " and a ".join(
         filter(None, ("dry run" if dry_run else "", "trial" if measured else ""))
     )
+    if footprint.verdict.incomplete:
+        return "Nothing follows for the whole plan: a part of it is left out."
     if judged.verdict.word == "tight":
         first = "try a few steps" if dry_run else "check it with a dry run and try a few steps"
         return f"It fits, with little room: {first} before the whole run is launched."
@@ -208,7 +218,7 @@ def _measured(footprint: Footprint, trial: TrialResult | None) -> str:
 
 
 def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]:
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     known = throughput(footprint, paid)
     share = footprint.device_bytes / footprint.budget_bytes
     yield "GPU peak", _gib(footprint.device_bytes), f"{share:.0%} of the card"
@@ -216,7 +226,7 @@ def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]
     below = training.name if pool is None else f"engine {_gib(pool.share_bytes)}"
     yield "Training needs", _gib(training.training_bytes), below
     step = between_seconds(footprint, footprint.step_seconds) if runs else "—"
-    run = read_run(paid) if runs else "does not run"
+    run = read_run(paid) if runs else why_not(footprint)
     yield "Step time", *_parted(step)
     yield f"{footprint.plan.steps:,} steps", *_parted(run)
     usd = read_figure(known["usd_run"]) if "usd_run" in known else "—"
@@ -236,10 +246,10 @@ def _parted(text: str) -> tuple[str, str]:
 def _estimated(footprint: Footprint) -> Evidence:
     return Evidence(
         "Estimate",
-        footprint.verdict.word,
+        footprint.verdict.said,
         f"{_gib(footprint.device_bytes)} "
         f"({read_gib(footprint.low_bytes)}–{read_gib(footprint.high_bytes)})",
-        between_seconds(footprint, footprint.step_seconds),
+        "" if footprint.verdict.incomplete else between_seconds(footprint, footprint.step_seconds),
         cut(f"Closed form. Error of the peak: {footprint.error.source}"),
     )
 
@@ -311,8 +321,9 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     if "usd_run" in known:
         steps, hours = footprint.plan.steps, read_figure(known["gpu_hours_run"])
         yield f"{read_figure(known['usd_run'])} for {steps:,} steps: {hours} GPU-hours."
-    elif footprint.verdict.word == "out of memory":
-        yield "A plan that does not run has no cost."
+    elif not footprint.priced:
+        why = "is incomplete" if footprint.verdict.incomplete else "does not run"
+        yield f"A plan that {why} has no cost."
     low, high = paid.price_low, paid.price_high
     range_ = f" ({read_usd(low)}–{read_usd(high)})" if low and high and low < high else ""
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
@@ -343,9 +354,13 @@ NOT_SETTINGS = ("config", "gpu", "gpus")
 
 def _doubts(footprint: Footprint, dry_run: DryRun | None) -> tuple[str, ...]:
     errors = () if dry_run is None else dry_run.errors
-    every = [*dict.fromkeys((*footprint.blockers, *errors, *footprint.warnings))]
-    more = len(every) - MOST_DOUBTS
-    shown = [cut(labelled(one)) for one in every[:MOST_DOUBTS]]
+    return _some([*dict.fromkeys((*errors, *footprint.warnings))], MOST_DOUBTS)
+
+
+def _some(texts: Sequence[str], most: int, longest: int = LONGEST) -> tuple[str, ...]:
+    """The first of some sentences, and how many more there are."""
+    more = len(texts) - most
+    shown = [cut(labelled(one), longest) for one in texts[:most]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
 
 

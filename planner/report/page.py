@@ -14,7 +14,7 @@ from planner.report.content import Bar, Content
 
 STYLE = Path(__file__).with_name("style.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-TONES = {"fits": ("fits", "✓"), "tight": ("tight", "!")}
+TONES = {"fits": ("fits", "✓"), "tight": ("tight", "!"), "incomplete": ("tight", "?")}
 MOST_OF_A_LINK = 200
 """Characters of a link that are shown; it leads to all of it."""
 
@@ -37,8 +37,9 @@ def html_of(content: Content) -> str:
 <main>
 <h1>{escaped(content.title)}</h1>
 <p class="soft">{escaped(content.where)} · planned with Headroom · {escaped(content.made)}</p>
-<section class="verdict {tone}"><strong>{sign} {escaped(content.word.capitalize())}.</strong>
-<p>{escaped(content.verdict)}</p>
+{_said(content.assumed)}
+<section class="verdict {tone}"><strong>{sign} {escaped(content.verdict)}</strong>
+{_said(content.lines)}
 <p><strong>{escaped(content.recommendation)}</strong></p></section>
 <div class="figures">{_joined(_figure(*one) for one in content.figures)}</div>
 <h2>Evidence</h2>
@@ -137,6 +138,11 @@ def _bar(one: Bar, card: float) -> str:
 def _list(texts: Iterable[str], none: str = "") -> str:
     items = _joined(f"<li>{escaped(one)}</li>" for one in texts)
     return f"<ul>{items}</ul>" if items else f"<p>{escaped(none)}</p>"
+
+
+def _said(texts: tuple[str, ...]) -> str:
+    """Sentences as one paragraph."""
+    return f'<p class="soft">{escaped(" ".join(texts))}</p>' if texts else ""
 
 
 def _doubts(texts: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.catalog import gpu
-from planner.estimate import MARGIN
 from planner.formulas import sampling
 from planner.numeric import Num, maximum
 from planner.sampling.derived import width_of
@@ -24,6 +23,7 @@ from planner.sampling.model import embedder_of
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.sampling.stages import STAGES, Held, stages_of
 from planner.term import Term
+from planner.totals.limits import MARGIN
 from planner.units import read_gib, read_seconds
 from planner.values.dtypes import BYTES
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.estimate import MARGIN
 from planner.frameworks import framework_named
 from planner.search.found import Name, Recommendation
+from planner.totals.limits import MARGIN
 from planner.units import read_gib
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.estimate import MARGIN
 from planner.search.judging import Array, Rows
+from planner.totals.limits import MARGIN
 
 SECONDS = 0.001
 """Relative difference of seconds below which two settings are as fast."""

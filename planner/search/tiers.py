@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from planner.estimate import MARGIN
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
 from planner.search.judging import Array, Rows
 from planner.search.wish import Wish
+from planner.totals.limits import MARGIN
 
 Line = tuple[float, ...]
 NAMES: tuple[Name, ...] = ("conservative", "balanced", "aggressive")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from planner.cost import cost
-from planner.estimate import MARGIN
 from planner.footprint import Footprint
 from planner.frameworks import framework_named
 from planner.launch.export import obstacles
@@ -14,6 +13,7 @@ from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
 from planner.search.wish import GOALS, Wish
 from planner.throughput import read_run
+from planner.totals.limits import MARGIN
 from planner.units import read_count, read_gib, read_seconds_between, read_usd_between
 
 

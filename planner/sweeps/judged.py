@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from planner.estimate import MARGIN
 from planner.footprint import trainers_own
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, most_growth
 from planner.numeric import Num, maximum, where
@@ -20,6 +19,7 @@ from planner.speeds import Speeds
 from planner.sweeps.combinations import Combination, Combinations
 from planner.sweeps.grid import Grid, Mesh
 from planner.sweeps.stack import Array, Stack
+from planner.totals.limits import MARGIN
 from planner.totals.peaks import Peak
 from planner.totals.segments import Reserved, in_process, reserved
 
@@ -116,11 +116,13 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
         columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held)
     found = worst.found()
-    host = maximum(*(peak.host for peak in peaks))
-    blocked = figure("blocked") | (np.asarray(host) > figure("host_limit_bytes"))
+    host, room = maximum(*(peak.host for peak in peaks)), figure("host_limit_bytes")
+    hosted = maximum(*(peak.host + peak.hosted for peak in peaks))
+    blocked = figure("blocked") | (np.asarray(host) > room)
     budget = rows.spread(card, np.int64)
     out = (worst.device > budget) | rows.spread(blocked, bool)
-    little = (worst.device > MARGIN * budget) | (worst.high > budget)
+    full = (np.asarray(host) > MARGIN * np.asarray(room)) | (np.asarray(hosted) > room)
+    little = (worst.device > MARGIN * budget) | (worst.high > budget) | rows.spread(full, bool)
     names = [slot.kind.name for slot in slots]
     if phase_seconds:
         for name in (f"seconds: {each}" for each in names):

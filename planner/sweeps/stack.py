@@ -17,7 +17,7 @@ from planner.totals.levels import NOTHING
 from planner.totals.peaks import Peak, Stood, of_both, standing_on
 
 Array = np.ndarray[Any, Any]
-EMPTY = Stood(NOTHING, 0, 0)
+EMPTY = Stood(NOTHING, 0, 0, 0)
 
 
 class Table:
@@ -78,7 +78,7 @@ class Pair:
         self._stood = [
             _taken(
                 [
-                    (one, (*one.sums, one.below, one.above))
+                    (one, (*one.sums, *one[1:]))
                     for _, bundles in pairs
                     for one in (bundles[place] if place < len(bundles) else EMPTY,)
                 ],
@@ -92,8 +92,8 @@ class Pair:
         table, which = self._peaks
         found = Peak(*table.take(which[of]))
         for table, which in self._stood:
-            *sums, below, above = table.take(which[of])
-            found = standing_on(found, Stood(type(NOTHING)(*sums), below, above))
+            *sums, below, above, hosted = table.take(which[of])
+            found = standing_on(found, Stood(type(NOTHING)(*sums), below, above, hosted))
         return found
 
 

@@ -18,20 +18,22 @@ from planner.numeric import Num, maximum, minimum, total
 from planner.term import OUTSIDE, Instant, Term
 from planner.totals.levels import KINDS, Totals
 
-INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")
+INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "hosted", "order")
 
 
 class Peak(NamedTuple):
     """Of some instants of a phase, in bytes; numbers, or arrays for a sweep."""
 
     requested: Num
-    """At the instant that owns the peak, as the next five."""
+    """At the instant that owns the peak, as the next six."""
     allocated: Num
     outside: Num
     kept: Num
     below: Num
     """By how much what is outside the allocator may be less."""
     above: Num
+    hosted: Num
+    """By how much what it takes of host RAM may be more."""
     order: Num
     """The number of that instant: of equal ones the first is the peak."""
     device: Num
@@ -71,20 +73,25 @@ class Peak(NamedTuple):
 
 
 class Stood(NamedTuple):
-    """What instants stand on adds up to, and by how much what is outside may be less and more."""
+    """What instants stand on adds up to, and its :func:`bounds`."""
 
     sums: Totals
     below: Num
     above: Num
+    hosted: Num
 
 
-def bounds(terms: Sequence[Term]) -> tuple[Num, Num]:
-    """By how much those of the terms that are outside the allocator may be less and more."""
-    doubtful = [term for term in terms if term.low is not None and term.category in OUTSIDE]
+def bounds(terms: Sequence[Term]) -> tuple[Num, Num, Num]:
+    """By how much those outside the allocator may be less and more, and those in host RAM more."""
+    doubtful = [term for term in terms if term.low is not None]
     if not doubtful:
-        return 0, 0
-    below = total([term.bytes - term.low for term in doubtful])
-    return below, total([term.high - term.bytes for term in doubtful])
+        return 0, 0, 0
+    outside = [term for term in doubtful if term.category in OUTSIDE and not term.host]
+    return (
+        total([term.bytes - term.low for term in outside]),
+        total([term.high - term.bytes for term in outside]),
+        total([term.high - term.bytes for term in doubtful if term.host]),
+    )
 
 
 def above(instant: Instant) -> Num:
@@ -99,10 +106,10 @@ def above(instant: Instant) -> Num:
 def peak_of(
     sums: Sequence[Totals],
     doubts: Sequence[Num],
-    outside: Sequence[tuple[Num, Num]],
+    outside: Sequence[tuple[Num, Num, Num]],
     orders: Sequence[int],
 ) -> Peak:
-    """The peak of instants, each with its sum, doubt, bounds outside and number."""
+    """The peak of instants, each with its sum, doubt, :func:`bounds` and number."""
     # Of each figure that of every instant; kinds of tensors are the last of them.
     requested, allocated, slack, outer, host, *kinds = zip(*sums, strict=True)
     peaks = [*map(add, requested, outer)]
@@ -153,6 +160,7 @@ def standing_on(peak: Peak, stood: Stood) -> Peak:
         peak.kept + sums.kept,
         peak.below + stood.below,
         peak.above + stood.above,
+        peak.hosted + stood.hosted,
         peak.order,
         peak.device + sums.device,
         peak.doubted + sums.device,

@@ -24,14 +24,17 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
+from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
 from planner.speeds import Speeds, holding
 from planner.sweeps.table import sweep
+from planner.totals.limits import incomplete
 from planner.trial.evidence.stated_error import Compared, stated
 from planner.trial.evidence.stated_sweep import stated_sweep
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import compared
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
+from planner.wording.fields import short_label
 
 SHOWING_SECONDS = 0.06
 """Long enough for what was sent to be there; a page has more to do than to draw a sentence."""
@@ -45,10 +48,15 @@ def _estimated(plan: Plan, speeds: Speeds | None) -> Footprint:
 def footprint(plan: Plan) -> Footprint:
     """The estimate of a plan, with the error that measurements state of each phase.
 
-    Its times are by the link's benchmark where that holds for the plan.
+    Its times are by the link's benchmark where that holds for the plan. That of the page's own plan
+    is incomplete while the link asked for more than can be planned.
     """
-    found = _estimated(plan, holding(session.speeds(), plan))
-    return stated(found, own_comparisons(plan.method))
+    found = stated(_estimated(plan, holding(session.speeds(), plan)), own_comparisons(plan.method))
+    left_out = session.left_out() if plan == session.draft().plan else {}
+    if not left_out:
+        return found
+    named = [f"{short_label(name)} {text[:40]}".strip() for name, text in left_out.items()]
+    return incomplete(found, named, [MOVES.get(name, NOT_KNOWN) for name in left_out])
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:

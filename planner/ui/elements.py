@@ -20,10 +20,11 @@ from planner.wording.fields import labelled
 
 ROW = 35
 """Pixels of a table's row."""
-TONES = {"fits": "good", "tight": "doubt", "out of memory": "bad"}
+TONES = {"fits": "good", "tight": "doubt", "incomplete": "doubt", "out of memory": "bad"}
 """How a verdict's word is taken."""
-COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
-ICONS = {"fits": "check_circle", "tight": "warning", "out of memory": "cancel"}
+COLORS = {"fits": "green", "tight": "orange", "incomplete": "orange", "out of memory": "red"}
+ICONS = {"fits": "check_circle", "out of memory": "cancel"}
+ICONS |= dict.fromkeys(("tight", "incomplete"), "warning")
 _MESSAGES: dict[str, tuple[Any, str]] = {
     "good": (st.success, ":material/check_circle:"),
     "doubt": (st.warning, ":material/warning:"),

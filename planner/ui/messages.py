@@ -43,7 +43,8 @@ def about_the_link() -> None:
             _to_correct(reading)
         for note in reading.told:
             st.markdown(f":material/info: {said(note)}")
-        st.button("Understood", on_click=session.dismiss_reading, key="dismiss-reading")
+        label = "Plan without it" if reading.left_out else "Understood"
+        st.button(label, on_click=session.dismiss_reading, key="dismiss-reading")
 
 
 def _to_correct(reading: Reading) -> None:
@@ -72,7 +73,7 @@ def about_the_calibration() -> None:
             st.markdown(said(why))
         else:
             done = apply(factors, footprint)
-            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
+            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}")
             st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
 
 

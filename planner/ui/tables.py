@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from planner.charts.bars import Part, Peak
-from planner.estimate import word_of
 from planner.footprint import Footprint, Phase
+from planner.totals.limits import word_of
 from planner.trial.ask.footprints import PhaseFigures
 from planner.wording.display import Unit, interval
 

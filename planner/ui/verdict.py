@@ -7,13 +7,14 @@ from functools import partial
 
 import streamlit as st
 
+from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
-from planner.footprint import Footprint, Phase, training_of
+from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
-from planner.plan.labels import model_name
+from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
 from planner.ui import compute
-from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, tell
+from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said, tell
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
@@ -21,7 +22,6 @@ from planner.wording.display import UNKNOWN, interval, percent, plain
 from planner.wording.fields import labelled
 
 SHOWN_CATEGORIES = 3
-DOES_NOT_RUN = "does not run"
 UNKNOWABLE = (
     "nobody can know exactly what the driver, libraries and CUDA graphs take, and what the "
     "allocator holds unused"
@@ -29,36 +29,57 @@ UNKNOWABLE = (
 
 
 def sentence(footprint: Footprint) -> None:
-    """The verdict, in words, with an icon and a colour; whose it is while an input is wrong.
+    """What is assumed, then the headline with an icon and a colour, then every limit and fault.
 
-    It stays in sight while the page is scrolled; a narrow window keeps its short form there.
+    It says whose it is while an input is wrong. The headline stays in sight while the page is
+    scrolled; a narrow window keeps its short form there.
     """
     verdict = footprint.verdict
-    text = f"{verdict.sentence.rstrip('.')}."
     with st.container(key="verdict-short"):
         short(footprint)
+    for each in footprint.assumptions:
+        st.markdown(f":material/info: {said(each)}.")
     with st.container(key="verdict"):
         if session.answers_another():
-            tell("neutral", f"Still showing the last plan that works: {text}")
+            tell("neutral", f"Still showing the last plan that works: {verdict.sentence}")
         else:
-            tell(TONES[verdict.word], text)
+            tell(TONES[verdict.said], verdict.sentence)
+        about = plain(whole_subject(footprint.plan))
+        st.caption(f"The rest: {about}" if verdict.incomplete else about)
+    _limits(verdict)
+
+
+def _limits(verdict: Verdict) -> None:
+    """Every other limit and fault, each with the sign of its own word."""
+    # Of the rest of a plan nothing is called good.
+    signed = () if verdict.incomplete else verdict.limits
+    words = {limit.sentence: limit.word for limit in signed}
+    lines = [f"{_sign(words.get(line))}{said(line)}" for line in verdict.lines]
+    if lines:
+        with st.container(key="limits"):
+            st.caption("  \n".join(lines))
+
+
+def _sign(word: Word | None) -> str:
+    """Nothing where a line is no limit's."""
+    return "" if word is None else f":{COLORS[word]}[:material/{ICONS[word]}:] "
 
 
 def short(footprint: Footprint) -> None:
     """The verdict in a line, for a window that has room for no more."""
-    word = footprint.verdict.word
-    unit = session.unit()
+    lead, unit = why_not(footprint), session.unit()
+    part, word = footprint.verdict.incomplete, footprint.verdict.said
     peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
-    lead = "does not run" if footprint.blockers else word
     badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
         badge = ":gray-badge[:material/info: The last plan that works]"
     needs = ""
-    if footprint.pool is not None:
+    if footprint.pool is not None and not part:
         training_bytes = training_of(footprint.phases).training_bytes
         needs = f" · training {unit.value(training_bytes):,.1f}"
     subject = f"{method_of(footprint.plan).title} of {model_name(footprint.plan)}"
-    st.markdown(f"{badge} **{peak:,.1f}** of {card}{needs}  \n:small[{plain(subject)}]")
+    of = "" if part else f" **{peak:,.1f}** of {card}{needs}"
+    st.markdown(f"{badge}{of}  \n:small[{plain(subject)}]")
 
 
 def none_yet() -> None:
@@ -70,7 +91,7 @@ def none_yet() -> None:
 def figures(footprint: Footprint, cost: Cost) -> None:
     """The row of metrics."""
     worst = footprint.worst
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     unknown = UNKNOWN if runs else "—"
     figures = throughput(footprint, cost)
     usd = figures.get("usd_run")
@@ -83,7 +104,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
         f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
-        "off" if session.answers_another() else COLORS[footprint.verdict.word],
+        "off" if session.answers_another() else COLORS[footprint.verdict.said],
     )
     card(
         places.cell(column_span=2),
@@ -132,7 +153,7 @@ def rests_on(footprint: Footprint, cost: Cost) -> None:
     if footprint.low_bytes < footprint.high_bytes:
         least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
         span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
-    runs = footprint.verdict.word != "out of memory"
+    runs = footprint.priced
     price = f"  \n{_price_line(cost)}" if runs else ""
     st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
 
@@ -144,8 +165,8 @@ def _below(
     read: Callable[[float, float], str],
 ) -> str:
     """An interval below its figure, or why there is none."""
-    if footprint.verdict.word == "out of memory":
-        return DOES_NOT_RUN
+    if not footprint.priced:
+        return footprint.verdict.said if footprint.verdict.incomplete else DOES_NOT_RUN
     return UNKNOWN if low is None or high is None else read(low, high)
 
 
@@ -218,9 +239,7 @@ def cached_reference(footprint: Footprint, cost: Cost) -> None:
 
 
 def cautions(footprint: Footprint) -> None:
-    """Blockers, warnings, and what was understood."""
-    for text in footprint.blockers[1:]:  # the verdict says the first one
-        st.error(labelled(text), icon=":material/block:")
+    """Warnings, and what was understood."""
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
     longest = compute.longest_responses(footprint.plan)

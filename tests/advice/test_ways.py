@@ -148,6 +148,10 @@ def test_host_ram_that_is_short_is_mended_by_offloading_less() -> None:
     best = advice.ways[0]
     assert best.fits and best.keeps and best.changes["offload"] != "all"
     assert advice.singles[0].unblocks
+    # Beside enough for its middle and not for its upper end it is tight, and mended so, too.
+    tight = Advice(estimate(plan.changed(offload="all-between-phases")))
+    assert tight.outcome.word == "tight" and tight.ways[0].fits
+    assert tight.ways[0].changes["offload"] == "none"
 
 
 def test_a_plan_that_nothing_starts_has_no_way() -> None:

@@ -30,7 +30,7 @@ def test_a_press_measures_and_the_page_goes_on_by_itself(page: Page, server: str
     expect(page.get_by_text("Nobody derived what layers of granite keep.")).to_be_visible()
     page.get_by_role("button", name="Measure its layers").click()
     # Nothing else is pressed: the fragment has to begin and to end the looking by itself.
-    expect(page.get_by_text("Fits on 1 × H100 80GB SXM5: SFT of granite").first).to_be_visible(
+    expect(page.get_by_text("1 × H100 80GB SXM5: SFT of granite").first).to_be_visible(
         timeout=SLOW
     )
     expect(page.get_by_text("measured on the spot").first).to_be_visible()
@@ -45,6 +45,6 @@ def test_a_catalog_model_is_measured_with_the_adapters_of_a_link(page: Page, ser
     expect(page.get_by_text("Nobody derived what layers of nanochat keep.")).to_be_visible()
     assert "lora_rank=24" in page.url
     page.get_by_role("button", name="Measure its layers").click()
-    verdict = page.get_by_text("Fits on 1 × H100 80GB SXM5: SFT of nanochat").first
+    verdict = page.get_by_text("1 × H100 80GB SXM5: SFT of nanochat").first
     expect(verdict).to_be_visible(timeout=SLOW)
     assert "finetuning=lora" in page.url and "lora_rank=24" in page.url

@@ -12,9 +12,9 @@ from walks import WALKS, taken
 TABLE = Path(__file__).parents[2] / "docs" / "usability.md"
 ROW = re.compile(r"^\| (?P<walk>[^|]+) \|[^|]*\| (?P<clicks>\d+) \+ (?P<keys>\d+) \|", re.M)
 COMES_OF_IT = {
-    "8 × A100 40GB, 14B, 8 k": r"^(Fits|Tight) on 8 × A100 40GB.*all that was asked for\.$",
+    "8 × A100 40GB, 14B, 8 k": r"^(Fits|Tight)\. Peak .*all that was asked for\.$",
     "the cheapest of eight cards": r"^Cheapest: .*\$",
-    "keyboard only": r"Edited: (Tight|Out of memory|Does not run).*Applied: Fits",
+    "keyboard only": r"Edited: (Tight|Out of memory|Does not run|Does not start).*Applied: Fits",
     "420 px": r"in sight at first, in sight while editing\.$",
 }
 """Walks, and what a result says."""

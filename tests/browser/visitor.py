@@ -13,7 +13,9 @@ import time
 from playwright.sync_api import Locator, Page, expect
 from running_app import REST_SECONDS, settle
 
-VERDICT = re.compile(r"(Fits|Tight|Out of memory|Does not run|Still showing)\b.*", re.S)
+VERDICT = re.compile(
+    r"(Fits|Tight|Out of memory|Does not (run|start)|Incomplete|Still showing)\b.*", re.S
+)
 
 
 class Visitor:

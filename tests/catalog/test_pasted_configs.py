@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 from planner import catalog
 from planner.catalog.families import FAMILIES
-from planner.estimate import estimate
+from planner.estimate import estimate, judged
 from planner.plan import Plan
 from planner.steps.models import settings_of
 
@@ -37,6 +37,7 @@ def pasted(config: dict[str, Any]) -> catalog.Model:
         carried = catalog.encode_config(found.config)
         again = catalog.parse_config(catalog.decode_config(carried))
         assert (again, again.warnings) == (found, found.warnings)
+        assert again.left_out == found.left_out
         assert catalog.encode_config(again.config) == carried
     return found
 
@@ -79,8 +80,16 @@ def test_a_multimodal_model_is_planned_as_its_text_and_says_so(whole: str, part:
     row = catalog.model(part)
     config = {"model_type": whole, "text_config": dict(row.config), "vision_config": {}}
     assert pasted(config).architecture == row.architecture
-    assert f"{whole} is multimodal" in warnings_of(config)
-    assert "multimodal" not in warnings_of(dict(row.config))
+    plan = Plan(method="sft", gpus=1, config=catalog.encode_config(pasted(config).config))
+    told = estimate(plan)
+    assert f"All of {whole} but its language model is left out" in told.assumptions[0]
+    assert told.verdict.incomplete and told.verdict.sentence.startswith("Incomplete. All of ")
+    assert "GiB" not in told.verdict.sentence and not told.priced
+    assert judged(told).verdict == told.verdict
+    small = estimate(plan.changed(gpu="custom", gpu_bytes=2**30)).verdict
+    assert small.word == "out of memory" and small.sentence.startswith("Out of memory. ")
+    alone = estimate(plan.changed(config=catalog.encode_config(pasted(dict(row.config)).config)))
+    assert not alone.verdict.incomplete and not alone.assumptions
 
 
 def test_code_of_a_repository_is_told_or_refused() -> None:
@@ -169,3 +178,4 @@ def test_any_change_of_a_real_config_is_an_answer_or_a_sentence(data: st.DataObj
     if found.architecture is not None:
         again = catalog.parse_config(catalog.decode_config(catalog.encode_config(found.config)))
         assert (again, again.warnings) == (found, found.warnings)
+        assert again.left_out == found.left_out

@@ -129,9 +129,9 @@ def test_the_configs_language_model_is_planned_and_its_tower_named(part: str) ->
     other = {**defaults, **sizes_of(part), "model_type": name}
     found, known = catalog.parse_config(config), catalog.parse_config(other)
     assert found.architecture == known.architecture and found.model_type == name
-    assert f"{whole} is multimodal" in found.warnings[0]
+    assert found.left_out[0][0] == f"all of {whole} but its language model"
     link = catalog.encode_config(config)
-    assert catalog.parse_config(catalog.decode_config(link)).warnings == found.warnings
+    assert catalog.parse_config(catalog.decode_config(link)).left_out == found.left_out
     if name in WITHOUT_MEASUREMENTS:
         plan = Plan(model="a/b", config=link, method="sft", gpus=1, master_dtype="none")
         same = plan.changed(config=catalog.encode_config(other))
@@ -195,6 +195,6 @@ def test_older_files_have_its_sizes_beside_the_towers(whole: str) -> None:
     }
     found = catalog.parse_config(flat)
     assert found.architecture is not None and found.architecture.family == "qwen2"
-    assert found.architecture.hidden == 64 and "multimodal" in found.warnings[0]
+    assert found.architecture.hidden == 64 and found.left_out
     with pytest.raises(ValueError, match="quantization_config"):
         catalog.parse_config({**flat, "quantization_config": {"bits": 4}})

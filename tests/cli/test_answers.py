@@ -77,11 +77,15 @@ def test_a_dry_run_that_gives_memory_back_to_fit_is_tight_in_text_and_json(
     monkeypatch.setattr(Port, "run", lambda self, plan, **options: ran)
     monkeypatch.setattr("planner.cli.dry_run.own_comparisons", lambda method: ())
     assert main(["dry-run", FITS]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("Tight on 1 ×")
-    assert first.endswith("the allocator gives cached memory back 3 times a step to fit")
+    about, sentence, *lines = capsys.readouterr().out.splitlines()
+    assert about.startswith("1 × ") and sentence.startswith("Tight. Peak ")
+    why = "The allocator gives cached memory back 3 times a step to fit."
+    assert f"  {why}" in lines
     assert main(["dry-run", FITS, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == {"word": "tight", "sentence": first}
+    told = json.loads(capsys.readouterr().out)
+    verdict = told["verdict"]
+    assert (verdict["word"], verdict["sentence"]) == ("tight", sentence) and why in verdict["lines"]
+    assert verdict["incomplete"] is False and told["limits"][0]["word"] == "tight"
 
 
 @pytest.mark.parametrize(

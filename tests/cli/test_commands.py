@@ -32,7 +32,8 @@ KEYS = {
 def test_estimate_says_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "grpo-7b@1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Fits on 8 × ")
+    assert lines[0].startswith("8 × H100 80GB SXM5: GRPO of Qwen2.5-7B with ")
+    assert lines[1].startswith("Fits. Peak ") and lines[2].startswith("  ")
     assert any(line.startswith("policy backward") for line in lines)
 
 

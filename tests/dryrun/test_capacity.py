@@ -170,14 +170,15 @@ def test_a_step_that_fits_by_giving_memory_back_is_tight_and_says_so() -> None:
     )
     assert alone.footprint.verdict.word == "fits"
     assert again.footprint.verdict.word == "tight"
-    why = "; the allocator gives cached memory back 3 times a step to fit"
-    told = alone.footprint.verdict.sentence.replace("Fits on", "Tight on") + why
+    why = "The allocator gives cached memory back 3 times a step to fit."
+    told = alone.footprint.verdict.sentence.replace("Fits.", "Tight.")
     assert again.footprint.verdict.sentence == told
-    # What nothing was given back for keeps its sentence, and so does what does not fit at all.
-    assert "allocator" not in alone.footprint.verdict.sentence
+    assert {*again.footprint.verdict.lines} - {*alone.footprint.verdict.lines} == {why}
+    # What nothing was given back for has no such line, and neither has what does not fit at all.
+    assert not any("allocator" in line for line in alone.footprint.verdict.lines)
     small = answers.plan().changed(gpu_bytes=2**30)
     lost = answer(small, answers.found(alloc_retries=3)).footprint.verdict
-    assert lost.word == "out of memory" and "allocator" not in lost.sentence
+    assert lost.word == "out of memory" and "allocator" not in " ".join(lost.lines)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def answered(found: dict | None = None, **changes: object) -> DryRun:
 
 
 def test_the_verdict_comes_first() -> None:
-    assert sentences()[0].startswith("With the dry run's figures: fits on 1 × H100")
+    assert sentences()[0].startswith("With the dry run's figures: Fits. Peak ")
 
 
 def test_the_peak_is_said_in_its_two_largest_parts() -> None:

@@ -7,13 +7,14 @@ import json
 import pytest
 
 from accuracy import held as replays
-from planner.estimate import estimate, word_of
+from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, Kind, Share, Spread, held, kind_of
 from planner.plan import Plan
 from planner.sweeps.table import sweep
 from planner.totals.levels import NOTHING, Totals
+from planner.totals.limits import word_of
 from planner.totals.peaks import peak_of
 from planner.totals.segments import reserved
 
@@ -209,7 +210,8 @@ def test_the_sentence_says_what_may_be_needed(found: Footprint) -> None:
     again = estimate(plan)
     assert again.device_bytes <= 0.9 * again.budget_bytes and again.high_bytes > again.budget_bytes
     assert again.verdict.word == "tight"
-    assert " may need " in again.verdict.sentence
+    assert f"at most {again.high_bytes / 2**30:,.1f} GiB" in again.verdict.sentence
+    assert any(" may need " in line for line in again.verdict.lines)
 
 
 def instants(*sizes: dict[str, int]) -> list[Totals]:
@@ -229,7 +231,7 @@ def test_cached_memory_carries_its_bounds_and_kinds_of_all_phases_count() -> Non
         instants({"parameters": 1_000, "gradients": 3_000, "optimizer": 1_000}),
     ]
     peaks = [
-        peak_of(each, [0], [(0, 0)], [0])._replace(device=need, doubted=need, kept=kept)
+        peak_of(each, [0], [(0, 0, 0)], [0])._replace(device=need, doubted=need, kept=kept)
         for each, need, kept in zip(sums, [9_500, 5_000], [1_500, 2_000], strict=True)
     ]
     first, second = reserved(plan, [True, True], peaks, ROOM)

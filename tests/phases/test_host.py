@@ -15,6 +15,7 @@ from planner.estimate import estimate
 from planner.numeric import power_of_two
 from planner.plan import Plan
 from planner.term import Term
+from planner.totals.limits import HOST
 from planner.units import GIB, MIB
 
 QWEN = 7_615_616_512
@@ -236,9 +237,12 @@ def test_what_nobody_knows_of_processes_and_rays_store_has_bounds() -> None:
     assert shown["host_high_bytes"] == max(one["host_high_bytes"] for one in shown["phases"])
     between = plan.changed(host_ram_per_node=found.host_bytes + reach)
     told = estimate(between)
-    assert not told.blockers and [each for each in told.warnings if "may need up to" in each]
-    enough = estimate(plan.changed(host_ram_per_node=found.host_high_bytes))
-    assert not [each for each in enough.warnings if "may need up to" in each]
+    of_host = next(one for one in told.verdict.limits if one.name == HOST)
+    assert not told.blockers and told.verdict.word == of_host.word == "tight"
+    assert of_host.high_bytes == found.host_high_bytes > of_host.budget_bytes
+    assert f"at most {of_host.high_bytes / GIB:,.1f} GiB" in told.verdict.sentence
+    enough = estimate(plan.changed(host_ram_per_node=found.host_high_bytes)).verdict
+    assert enough.word == "fits" and "host" not in enough.sentence
 
 
 READ = """

@@ -217,6 +217,6 @@ def test_a_search_without_an_answer_is_said() -> None:
 def test_settings_have_their_labels_on_it_and_no_fields_names() -> None:
     blocked = GRPO.changed(gpu="a100-40gb", model="Qwen/Qwen2.5-14B", response_tokens=8192)
     footprint = estimate(blocked)
-    assert "gpu_memory_utilization" in footprint.verdict.sentence
+    assert any("gpu_memory_utilization" in line for line in footprint.verdict.lines)
     page = html_of(content_of(footprint, made=TODAY))
     assert "gpu_memory_utilization" not in page and short_label("gpu_memory_utilization") in page

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.cost import cost
-from planner.estimate import MARGIN, estimate
+from planner.estimate import estimate
 from planner.examples import doc_000_plans
 from planner.examples.planned import planned
 from planner.launch.export import obstacles
@@ -17,6 +17,7 @@ from planner.plan.trainers import exporting
 from planner.search import Found, Wish, search
 from planner.search.tiers import NAMES, no_better
 from planner.search.words import trade_offs
+from planner.totals.limits import MARGIN
 
 FOURTEEN: dict[str, Any] = {
     "model": "Qwen/Qwen2.5-14B",

@@ -39,10 +39,10 @@ def on_cards(app: AppTest) -> pd.DataFrame:
 def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
     app = opened(**BLOCKED)
     before = app.session_state["draft"]
-    assert "Does not run" in app.error[0].value
+    assert "Does not start" in app.error[0].value
     assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
     app.button(key="make-it-fit").click().run()
-    assert not app.exception and "Fits on 8 ×" in app.success[0].value
+    assert not app.exception and "Fits. Peak " in app.success[0].value
     after = app.session_state["draft"]
     assert after.values["finetuning"] == "full" and after.values["gpus"] == 8
     (said,) = [one.value for one in app.markdown if "**Applied.**" in one.value]

@@ -22,7 +22,7 @@ def test_factors_stay_in_the_address_and_their_verdict_is_said() -> None:
     app = opened(preset="grpo-7b@1", calibration=text)
     assert "".join(app.query_params["calibration"]) == text
     said = words(app).replace("\\", "")
-    assert "Corrected: Out of memory on 8" in said
+    assert "Corrected: Out of memory. Peak " in said
     assert "4 trials" in said and "uncorrected estimate" in said
     app.button(key="calibration-off").click().run()
     assert "calibration" not in app.query_params

@@ -106,8 +106,8 @@ def test_a_step_that_gives_memory_back_to_fit_is_called_tight_with_the_reason(fa
     fake_port.outcome = lambda plan: answer(plan, answers.found(alloc_retries=3))
     app = at_rest(press(opened(), BUTTON))
     said = words(app)
-    assert "With the dry run's figures: tight on 1 ×" in said
-    assert "the allocator gives cached memory back 3 times a step to fit" in said
+    assert "With the dry run's figures: Tight. Peak " in said
+    assert "The allocator gives cached memory back 3 times a step to fit" in said
 
 
 def test_while_it_runs_the_page_stays_usable_and_counts_seconds(fake_port) -> None:
@@ -131,7 +131,7 @@ def test_an_answer_is_sentences_tables_and_the_timeline(fake_port) -> None:
     fake_port.outcome = good
     app = at_rest(press(opened(), BUTTON))
     text = words(app)
-    assert "With the dry run's figures: fits on 1 × H100" in text
+    assert "With the dry run's figures: Fits. Peak " in text
     assert "peaks in policy backward" in text
     assert "Executed Headroom's step with torch 2.13.0 and transformers 5.23.0 in 1.50 s" in text
     assert "compiled layers keep less" in text

@@ -59,15 +59,17 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
         read: bytes as the reader wants them, with the unit.
 
     Returns:
-        Sentences, the dry run's verdict first.
+        Sentences, the dry run's verdict first, with what it judges otherwise than the estimate.
     """
-    verdict = f"{found.footprint.verdict.sentence.rstrip('.')}."
+    own, estimated = found.footprint.verdict, found.estimate.verdict
+    verdict, lines = own.sentence, (each for each in own.lines if each not in estimated.lines)
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     if not ran:
-        return (verdict, "The training step executes no phase of this plan.")
+        return (verdict, *lines, "The training step executes no phase of this plan.")
     worst = worst_of(ran)
     return (
-        f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
+        f"With the dry run's figures: {verdict}",
+        *lines,
         _made_of(worst, found, read),
         *_on_the_card(found),
         _largest(worst, found, read),

@@ -131,9 +131,23 @@ def rates(seconds: float | None, **work: float | None) -> dict[str, Any]:
 
 
 class VerdictFigures(Strict):
-    """The verdict's word and sentence."""
+    """The verdict's word, its headline, and the lines below it."""
 
     word: Literal["fits", "tight", "out of memory"]
+    sentence: Text
+    lines: Annotated[tuple[Text, ...], Field(max_length=30)] = ()
+    incomplete: bool = False
+
+
+class LimitFigures(Strict):
+    """Something that a plan can meet, as the estimate says it."""
+
+    name: Line
+    word: Literal["fits", "tight", "out of memory"]
+    bytes: Whole
+    high_bytes: Whole
+    budget_bytes: Whole
+    phase: Line
     sentence: Text
 
 
@@ -157,6 +171,8 @@ class FootprintFigures(Strict):
     source: Literal["estimate", "dry run", "trial"]
     plan: Values
     verdict: VerdictFigures | None = None
+    limits: Annotated[tuple[LimitFigures, ...], Field(max_length=30)] = ()
+    assumptions: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     budget_bytes: Bytes | None = None
     requested_bytes: Bytes | None = None
     allocated_bytes: Bytes | None = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from planner.estimate import MARGIN, word_of
 from planner.plan import Plan
+from planner.totals.limits import LEADS, MARGIN, word_of
 from planner.trial.ask.footprints import (
     LEVELS,
     FootprintFigures,
@@ -124,12 +124,14 @@ def judged(figures: FootprintFigures, capacity_bytes: int | None, where: str) ->
     verdict = None
     if capacity_bytes and peak is not None:
         word = word_of(peak, peak, capacity_bytes)
-        lead = {"fits": "Fits in", "tight": "Tight in", "out of memory": "More than"}[word]
         verdict = VerdictFigures(
-            word=word,  # type: ignore[arg-type]
-            sentence=f"{lead} {where}: {read_bytes(peak)} of {read_bytes(capacity_bytes)}, "
-            f"worst phase: {worst.name}; it fits with {1 - MARGIN:.0%} to spare up to "
-            f"{read_bytes(MARGIN * capacity_bytes)}.",
+            word=word,
+            sentence=f"{LEADS[word]}. Peak {read_bytes(peak)} of {read_bytes(capacity_bytes)}, "
+            f"during {worst.name}.",
+            lines=(
+                f"Measured in {where}: it fits with {1 - MARGIN:.0%} to spare up to "
+                f"{read_bytes(MARGIN * capacity_bytes)}.",
+            ),
         )
     known = [phase.seconds for phase in phases if phase.seconds is not None]
     hosts = (phase.host_bytes for phase in phases if phase.host_bytes is not None)

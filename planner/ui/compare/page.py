@@ -9,8 +9,7 @@ import streamlit as st
 from planner.charts import compared as drawn
 from planner.comparison import Compared, compared, differing, effects, summary
 from planner.plan import Plan
-from planner.plan.facts import facts_of
-from planner.plan.labels import subject
+from planner.plan.labels import whole_subject
 from planner.plan.pin import NAME_CHARACTERS, Pinned, to_pin
 from planner.ui import compute
 from planner.ui.compare import pins, rows
@@ -28,7 +27,7 @@ def page(plan: Plan) -> None:
     shown = pins.named(plan)
     plans = compared([(name, one.plan) for name, one, _ in shown], compute.footprint)
     if len(plans) > 1:
-        fit = all(one.footprint.verdict.word == "fits" for one in plans)
+        fit = all(one.footprint.verdict.said == "fits" for one in plans)
         tell("good" if fit else "doubt", summary(plans))
     else:
         st.markdown(
@@ -49,7 +48,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
     """Each plan by name, with its verdict, and what can be done with it."""
     columns = st.columns(len(plans))
     for place, (name, pinned, pin), one in zip(columns, shown, plans, strict=True):
-        word = one.footprint.verdict.word
+        word = one.footprint.verdict.said
         with place.container(border=True, height="stretch"):
             if pin is None:
                 st.markdown(f"**{plain(name)}**")
@@ -65,9 +64,9 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                     label_visibility="collapsed",
                 )
             st.markdown(f":{COLORS[word]}[:material/{ICONS[word]}: **{word}**]")
-            about = f"{one.plan.gpus:,} × {facts_of(one.plan).gpu.name}: {subject(one.plan)}"
-            blocked = bool(one.footprint.blockers)
-            st.caption(said(one.footprint.verdict.sentence) if blocked else plain(about))
+            st.caption(plain(whole_subject(one.plan)))
+            if one.footprint.blockers:
+                st.caption(said(one.footprint.verdict.sentence))
             with st.container(horizontal=True):
                 if pinned.plan == plan:
                     st.caption("The plan on the page")

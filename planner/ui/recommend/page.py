@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from planner.comparison import why_not
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
@@ -22,7 +23,7 @@ def page(plan: Plan) -> None:
     """All of it."""
     asked.warm()
     mine = asked.current(plan)
-    word = compute.footprint(plan).verdict.word
+    word = why_not(compute.footprint(plan))
     st.markdown(
         f"From {plan.gpus:,} × {plain(facts_of(plan).gpu.name)}: {plain(subject(plan))}, as the "
         f"sidebar has it ({word})."

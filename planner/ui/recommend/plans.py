@@ -51,9 +51,9 @@ def _verdict(first: Recommendation, one: Compared, found: Found) -> None:
     figures = figures_of(one, session.read)
     card = f"{first.plan.gpus:,} × {facts_of(first.plan).gpu.name}"
     tell(
-        "doubt" if first.checked == "demoted" else TONES[first.footprint.verdict.word],
+        "doubt" if first.checked == "demoted" else TONES[first.footprint.verdict.said],
         f"{GOALS[found.wish.goal].label}: the {first.name} plan, {card}: "
-        f"{first.footprint.verdict.word}, {figures['GPU peak']}; {figures['Step time']} a step, "
+        f"{first.footprint.verdict.said}, {figures['GPU peak']}; {figures['Step time']} a step, "
         f"{figures['Cost of run']} the run; {CHECKED[first.checked]}.",
     )
     tied = sum(tie.of == first.name for tie in found.ties)
@@ -89,7 +89,7 @@ def _card(plan: Plan, mine: Asked, one: Recommendation, judged: Compared, *, fir
 
 
 def _badges(mine: Asked, one: Recommendation) -> str:
-    word = one.footprint.verdict.word
+    word = one.footprint.verdict.said
     job = mine.jobs.get(one.plan)
     state = {
         "agrees": ":green-badge[dry run agrees]",

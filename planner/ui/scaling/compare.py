@@ -9,6 +9,7 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.chosen import differences
+from planner.plan.labels import whole_subject
 from planner.plan.link import from_query_string
 from planner.plan.query import to_query_string
 from planner.ui import compute
@@ -16,7 +17,7 @@ from planner.ui.elements import said
 from planner.ui.state import address, session
 from planner.units import read_count
 from planner.wording.display import say
-from planner.wording.fields import labelled, short_label
+from planner.wording.fields import short_label
 
 
 def second_plan(plan: Plan) -> Plan | None:
@@ -55,8 +56,9 @@ def _describe(plan: Plan, other: Plan) -> None:
     if not changes:
         st.markdown("**B is the same as A.** Change something in the sidebar and watch both.")
         return
-    verdict = labelled(compute.footprint(other).verdict.sentence)
-    st.markdown(f"**B differs from A in {read_count(len(changes), 'field')}.** {verdict}")
+    found = compute.footprint(other).verdict.sentence
+    about = said(f"{whole_subject(other)}. {found}")
+    st.markdown(f"**B differs from A in {read_count(len(changes), 'field')}.** {about}")
     with st.expander("Differences", key="how b differs", on_change="rerun"):
         rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
         st.dataframe(

@@ -102,7 +102,7 @@ def _open(given: dict[str, list[str]]) -> None:
             # The page offers to measure it; until then there is a draft and no plan.
             session.set_draft(asked)
             told = broken
-            reading = replace(reading, problems=broken)
+            reading = replace(reading, problems=broken, left_out=())
     st.session_state["reading"] = reading if told else None
 
 
@@ -167,11 +167,17 @@ def put(query: Query) -> None:
 
 
 def current_query() -> dict[str, str | Sequence[str]]:
-    """The complete query of what is on the page; pins that are too long for a link stay out."""
+    """The complete query of what is on the page; pins that are too long for a link stay out.
+
+    What the opened link asked for and the page leaves out stays as it was asked for: whoever loads
+    the page again is told again.
+    """
     carried = (CALIBRATION, BENCHMARK, COMPARE, PEAK, WISH)
     beside = {key: st.session_state.get(key, "") for key in carried}
     beside[PIN] = session.pins_of_the_link()
-    return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
+    asked = {name: text for name, text in session.left_out().items() if name in FIELDS}
+    more = {key: text for key, text in beside.items() if text}
+    return {**drafts.query(session.draft()), **asked, **more}
 
 
 def plan_b() -> Plan | None:

@@ -28,7 +28,8 @@ Widgets of fields have the key ``field:<name>`` and only mirror the draft.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import streamlit as st
@@ -80,6 +81,7 @@ speak_for(framework)
 
 def edit(changes: Mapping[str, Any]) -> None:
     """A person set these fields; unset ones follow."""
+    _set_anew(changes)
     set_draft(drafts.edited(draft(), changes))
 
 
@@ -96,6 +98,7 @@ MOST_APPLIED = 20
 
 def apply(changes: Mapping[str, Any]) -> None:
     """Set exactly these fields (a suggestion was taken); nothing follows."""
+    _set_anew(changes)
     before = draft()
     set_draft(drafts.replaced(before, changes))
     taken = [*st.session_state.get("applied", []), Applied(before, draft())]
@@ -130,6 +133,7 @@ def open_preset(key: str) -> None:
 
 def open_plan(plan: Plan) -> None:
     """Continue with another plan."""
+    st.session_state.pop("reading", None)
     forget_own_inputs()
     set_draft(drafts.of_plan(plan))
 
@@ -185,6 +189,22 @@ def asked_instead() -> str:
 def answers_another() -> bool:
     """Whether the page shows an earlier plan, since what was given last could not be used."""
     return bool(asked_instead())
+
+
+def left_out() -> dict[str, str]:
+    """What the opened link asked for and the plan on the page lacks, by field, as it was written.
+
+    Until the person goes on without it, or sets that field.
+    """
+    found = reading()
+    return {} if found is None else dict(found.left_out)
+
+
+def _set_anew(fields: Collection[str]) -> None:
+    found = reading()
+    if found is not None:
+        left = tuple(one for one in found.left_out if one[0] not in fields)
+        st.session_state["reading"] = replace(found, left_out=left)
 
 
 def dismiss_reading() -> None:

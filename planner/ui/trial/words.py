@@ -85,9 +85,9 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
             f"It ran on {device.name}, and the plan is for {card}. {_of_the_plan(plans)}"
         )
     elif verdict is not None and not result.censored:
-        said = verdict.sentence.rstrip(".")
         tones: Mapping[str, Tone] = {"fits": tone, "tight": "doubt", "out of memory": "bad"}
-        return Words(tones[verdict.word], f"Measured: {said}.", tuple(reasons))
+        said = f"Measured: {verdict.sentence}"
+        return Words(tones[verdict.word], said, (*verdict.lines, *reasons))
     return Words(tone, f"{_step(tone, worst)} Ran on {device.name}.", tuple(reasons))
 
 
@@ -235,4 +235,4 @@ def share(value: float) -> str:
 
 
 def _of_the_plan(plans: Verdict) -> str:
-    return f"The estimate of the whole plan says: {plans.sentence.rstrip('.')}."
+    return f"The estimate of the whole plan says: {plans.sentence}"

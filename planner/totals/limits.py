@@ -1,0 +1,245 @@
+"""What a plan can meet, each as a limit with its own word, and the verdict they come to.
+
+A limit is a GPU by pool, a node's host RAM, an engine's start, the load. The headline is the worst
+of them in at most :data:`MOST_WORDS` words; every other limit and fault has a line below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+
+from planner.footprint import Footprint, Limit, Phase, Verdict, Word, training_of, worst_of
+from planner.phases import engine
+from planner.phases.scene import Scene
+from planner.units import read_bytes, read_count, read_gib, read_listed
+from planner.values.step_phases import LOAD, ROLLOUT
+
+MARGIN = 0.9
+"""A plan fits up to this share of the budget; above it is tight."""
+MOST_WORDS = 20
+"""Words of a headline."""
+GPU, TRAINERS, ENGINES = "GPU", "trainer's GPU", "engine's GPU"
+CARDS = (GPU, TRAINERS, ENGINES)
+HOST, START, LOADING = "host RAM of a node", "engine start", "loading"
+LEADS: dict[Word, str] = {"fits": "Fits", "tight": "Tight", "out of memory": "Out of memory"}
+SEVERITY: tuple[Word, ...] = ("out of memory", "tight", "fits")
+
+
+def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> Word:
+    """The verdict's word for a number of bytes and what it may be at most."""
+    if blocked or device_bytes > budget_bytes:
+        return "out of memory"
+    room = device_bytes <= MARGIN * budget_bytes and high_bytes <= budget_bytes
+    return "fits" if room else "tight"
+
+
+def limits_of(scene: Scene, phases: Sequence[Phase], retries: int = 0) -> tuple[Limit, ...]:
+    """Every limit that is known of a plan, the worst first.
+
+    Args:
+        scene: of the plan.
+        phases: its phases, of any rung.
+        retries: how often a step gives cached memory back to stay within the card. A plan that
+            fits only so is tight: the next larger batch may find nothing left to give back.
+    """
+    found = [*_cards(scene, phases, retries), *_host(scene, phases), *_start(scene)]
+    return tuple(sorted(found, key=_place))
+
+
+def _place(limit: Limit) -> tuple[int, bool, float]:
+    """An engine that does not start comes first; where all is well, the GPU does."""
+    severity = SEVERITY.index(limit.word)
+    first = limit.name == START if not severity else limit.name in CARDS and limit.word == "fits"
+    return severity, not first, -limit.bytes / max(limit.budget_bytes, 1)
+
+
+def _cards(scene: Scene, phases: Sequence[Phase], retries: int) -> Iterator[Limit]:
+    """The GPU of every pool, by the most that any of its phases takes, and that of the load."""
+    ranks = dict.fromkeys(phase.rank for phase in phases)
+    for rank in ranks:
+        own = [phase for phase in phases if phase.rank == rank]
+        pool = ENGINES if rank != "trainer" else TRAINERS if len(ranks) > 1 else GPU
+        found = _card(scene, pool, own)
+        if rank == "trainer" and retries and found.word == "fits":
+            found = replace(found, word="tight")
+        yield found
+        loads = [phase for phase in own if phase.kind == LOAD and found.phase != LOAD.name]
+        if loads:
+            yield _card(scene, LOADING, loads)
+
+
+def _card(scene: Scene, name: str, phases: Sequence[Phase]) -> Limit:
+    sizes = max(phase.device_bytes for phase in phases), max(map(attrgetter("most_bytes"), phases))
+    budget = scene.facts.budget_bytes
+    return _limit(name, word_of(*sizes, budget), sizes, budget, worst_of(phases).name)
+
+
+def _limit(name: str, word: Word, sizes: tuple[int, int], budget: int, phase: str) -> Limit:
+    least, most = sizes
+    figures = _figures(sizes, budget, phase, over=word == "tight" and most > budget)
+    return Limit(
+        name=name,
+        word=word,
+        bytes=least,
+        high_bytes=most,
+        budget_bytes=budget,
+        phase=phase,
+        sentence=f"{name[0].upper()}{name[1:]}: {word}, {figures}.",
+    )
+
+
+def _figures(sizes: tuple[int, int], budget: int, phase: str, *, over: bool) -> str:
+    """What is needed of what there is; its upper bound where that is ``over`` it."""
+    least, most = sizes
+    said = f"{read_gib(least)} of {read_gib(budget)} GiB, during {phase}"
+    return f"{said}; at most {read_gib(most)} GiB" if over else said
+
+
+def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
+    """A node's host RAM, where somebody has said how much it has."""
+    budget = int(scene.plan.host_ram_per_node)
+    known = [phase for phase in phases if phase.host_bytes is not None]
+    if not budget or not known:
+        return
+    worst = max(known, key=attrgetter("host_bytes"))
+    sizes = worst.host_bytes or 0, max(phase.host_high_bytes or 0 for phase in known)
+    found = _limit(HOST, word_of(*sizes, budget), sizes, budget, worst.name)
+    if found.word == "out of memory":
+        sentence = (
+            f"A node's host RAM of {read_gib(budget)} GiB is too small: {worst.name} needs "
+            f"{read_gib(found.bytes)} GiB; offload less, or take nodes with more."
+        )
+        found = replace(found, sentence=sentence)
+    yield found
+
+
+def _start(scene: Scene) -> Iterator[Limit]:
+    """What an engine reserves, against what it cannot start without."""
+    plan = scene.plan
+    if not plan.rollout.startswith("vllm"):
+        return
+    share, short = int(engine.share_bytes(scene)), int(engine.shortfall_bytes(scene))
+    if short > 0:
+        sentence = (
+            f"The engine's share of {read_gib(share)} GiB is {read_bytes(short)} too small for its "
+            "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
+            "rollout_tensor_parallel."
+        )
+    else:
+        holds = read_count(int(engine.concurrent_sequences(scene)), "full-length sequence")
+        apart = " of each of its own GPUs" if plan.rollout == "vllm-separate" else ""
+        sentence = (
+            f"vLLM reserves {read_gib(share)} GiB{apart} (gpu_memory_utilization "
+            f"{plan.gpu_memory_utilization:.3g}): KV cache for {holds}."
+        )
+    needed = share + short if short > 0 else int(engine.needed_bytes(scene))
+    yield Limit(
+        name=START,
+        word="out of memory" if short > 0 else "fits",
+        bytes=needed,
+        high_bytes=needed,
+        budget_bytes=share,
+        phase=ROLLOUT.name,
+        sentence=sentence,
+    )
+
+
+def blocking(limits: Iterable[Limit]) -> Iterator[str]:
+    """Limits that no smaller peak on a GPU mends, as sentences that begin small."""
+    for one in limits:
+        if one.word == "out of memory" and one.name in (HOST, START):
+            yield f"{one.sentence[0].lower()}{one.sentence[1:]}"
+
+
+def verdict_of(
+    limits: Sequence[Limit], faults: Sequence[str], phases: Sequence[Phase], retries: int = 0
+) -> Verdict:
+    """The verdict of limits, the worst first, and of faults beside them.
+
+    Args:
+        limits: as :func:`limits_of` gives them.
+        faults: why a run trains nothing whatever it needs, as sentences that begin small.
+        phases: the plan's phases.
+        retries: as for :func:`limits_of`.
+    """
+    first, *others = limits
+    faulty = bool(faults) and first.name != START
+    lines = [] if first.name in CARDS and not faulty else [first.sentence]
+    lines += [one.sentence for one in others]
+    lines += _beside(limits, phases, retries)
+    lines += [f"{each[0].upper()}{each[1:]}" for each in faults]
+    return Verdict(
+        word="out of memory" if faults else first.word,
+        sentence=_does_not_run(faults[0]) if faulty else _headline(first),
+        limits=tuple(limits),
+        lines=tuple(lines),
+    )
+
+
+def _headline(limit: Limit) -> str:
+    sizes = limit.bytes, limit.high_bytes
+    if limit.name == START:
+        needs, share = read_gib(limit.bytes), read_gib(limit.budget_bytes)
+        return f"Does not start. The engine needs {needs} GiB, and its share is {share} GiB."
+    over = limit.word == "tight" and limit.high_bytes > limit.budget_bytes
+    figures = _figures(sizes, limit.budget_bytes, limit.phase, over=over)
+    of = {GPU: "Peak", TRAINERS: "Trainer's GPU: peak", ENGINES: "Engine's GPU: peak"}
+    what = of.get(limit.name, "A node's host RAM:")
+    return f"{LEADS[limit.word]}. {what} {figures}."
+
+
+def _does_not_run(fault: str) -> str:
+    """The first clause of a fault, as long as a headline may be."""
+    words = fault.partition(";")[0].partition(":")[0].rstrip(".").split()
+    clause = " ".join(words[: MOST_WORDS - 3])
+    return f"Does not run. {clause[0].upper()}{clause[1:]}."
+
+
+def _beside(limits: Sequence[Limit], phases: Sequence[Phase], retries: int) -> Iterator[str]:
+    """What peaks do not show: training without the engine, doubt, an allocator short of room."""
+    training = training_of(phases)
+    most = max(phases, key=attrgetter("device_bytes"))
+    said = [limit.bytes for limit in limits if limit.name in CARDS]
+    reserves = any(limit.name == START for limit in limits)
+    if reserves and training.training_bytes not in said:
+        needed = read_gib(training.training_bytes)
+        yield f"Training alone needs {needed} GiB, during {training.name}."
+    doubted = max(phases, key=attrgetter("most_bytes"))
+    budget = next(limit.budget_bytes for limit in limits if limit.name in CARDS)
+    if most.device_bytes <= budget < doubted.most_bytes:
+        name = f"{doubted.name[0].upper()}{doubted.name[1:]}"
+        yield f"{name} may need {read_gib(doubted.most_bytes)} GiB of a GPU."
+    if retries and most.device_bytes <= budget:
+        yield f"The allocator gives cached memory back {read_count(retries, 'time')} a step to fit."
+
+
+def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str]) -> Footprint:
+    """The footprint of what is left of a plan, which is no answer to the whole of it.
+
+    Args:
+        footprint: of the rest.
+        named: what is left out, by name.
+        moves: which way each would move the figures, without a full stop.
+    """
+    told = [f"{name} is left out: {moved}" for name, moved in zip(named, moves, strict=True)]
+    return replace(
+        footprint,
+        assumptions=(*told, *footprint.assumptions),
+        verdict=of_the_rest(footprint.verdict, named),
+    )
+
+
+def of_the_rest(verdict: Verdict, named: Sequence[str]) -> Verdict:
+    """The verdict of a plan of which something that is ``named`` is left out: no figure leads."""
+    shown = [*named[:2], *([f"{len(named) - 2} more"] if len(named) > 2 else [])]
+    words = read_listed(shown).split()[: MOST_WORDS - 4]
+    lead = f"{' '.join(words)} {'is' if len(named) == 1 else 'are'} left out."
+    first = verdict.limits[0].sentence
+    return replace(
+        verdict,
+        incomplete=True,
+        sentence=f"Incomplete. {lead[0].upper()}{lead[1:]}",
+        lines=verdict.lines if first in verdict.lines else (first, *verdict.lines),
+    )
