@@ -12,6 +12,7 @@ from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
+from planner.plan.loss import loss_of, path_of
 
 MATERIALISED = ("full", "response")
 """Paths that make all scored logits at once."""
@@ -55,14 +56,14 @@ def scored_in_step(scene: Scene, *, gradient: bool) -> Num:
 
 @once
 def path(scene: Scene) -> str:
-    """The logits path that really runs: some frameworks ignore what a plan asks for."""
-    return loss_code(scene).path(policy_objective(scene.plan), scene.plan.logits)
+    """The logits path that runs: the one that the plan names, by whoever has it."""
+    return path_of(scene.plan)
 
 
 @once
 def loss_code(scene: Scene) -> LossCode:
-    """How the plan's framework gets from hidden states to the loss."""
-    return scene.framework.loss_code(scene.plan.framework_version)
+    """How the plan gets from hidden states to the loss."""
+    return loss_of(scene.plan)
 
 
 def policy_objective(plan: Plan) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
+from planner.plan.loss import path_of
 from planner.rule import NoEffect
 from planner.setup import references
 from planner.values.sharding import sharding_of
@@ -138,7 +139,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("chunk_tokens", "chunk_compile"),
         "the loss does not work in chunks",
-        lambda plan: _path(plan) != "chunked",
+        lambda plan: path_of(plan) != "chunked",
     ),
     NoEffect(
         ("autocast",),
@@ -194,15 +195,10 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("logits_dtype",),
         "the dtype is fixed by the path",
-        lambda plan: plan.dtype == "fp32" or plan.logits == "fused",
+        lambda plan: plan.dtype == "fp32" or path_of(plan) == "fused",
     ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
-
-
-def _path(plan: Plan) -> str:
-    code = framework_named(plan.framework).loss_code(plan.framework_version)
-    return code.path(method_of(plan).objective, plan.logits)
 
 
 @cache
