@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.formulas.logits import Head
-from planner.frameworks.loss import LossCode
+from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases import units
@@ -21,7 +21,8 @@ MATERIALISED = ("full", "response")
 @once
 def training_head(scene: Scene, role: Role) -> Head:
     """Head and loss of one training forward on one GPU."""
-    trains, entropy = role.root_trainable > 0, scene.plan.entropy
+    trains = role.root_trainable > 0
+    entropy = scene.plan.entropy and policy_objective(scene.plan) != CROSS_ENTROPY
     return _head(scene, role, scene.q.micro_sequences, scene.q.micro_tokens, trains, entropy)
 
 
@@ -95,7 +96,7 @@ def _head(
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
         logits=runs,
-        logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
+        logits_dtype="fp32" if wide or autocasts or runs == "fused" else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         casts_tiles=casts_tiles(scene, role),
         casts_columns=units.head_by_loss(scene, role) and role.weight_bytes > scene.q.compute_bytes,

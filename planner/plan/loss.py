@@ -6,7 +6,8 @@ planned as named, by the code of this project's step (:data:`planner.frameworks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
@@ -27,9 +28,22 @@ def path_of(plan: Plan) -> str:
     return loss_of(plan).path(method_of(plan).objective, plan.logits)
 
 
+def own_paths(plan: Plan) -> tuple[str, ...]:
+    """What ``logits`` can name of the losses that the plan's framework itself has."""
+    return tuple(_code(plan).own(method_of(plan).objective))
+
+
 def has_path(plan: Plan) -> bool:
     """Whether the plan's framework itself has the loss that the plan names."""
-    return loss_of(plan) is _code(plan)
+    return plan.logits in own_paths(plan)
+
+
+def names_anew(plan: Plan, changes: Mapping[str, Any]) -> bool:
+    """Whether an edit would name a loss that the plan's framework has not: no run of it has that.
+
+    What the plan names already stays.
+    """
+    return changes.get("logits", plan.logits) not in (plan.logits, *own_paths(plan))
 
 
 def foreign(plan: Plan, framework: Framework | None = None) -> str:

@@ -37,6 +37,7 @@ ENGINE_FIELDS = (
     "rollout_quantization",
     "rollout_tensor_parallel",
     "rollout_expert_parallel",
+    "sync_bucket_bytes",
 )
 
 UNSAMPLED = ("none", "in-graph")
@@ -52,14 +53,6 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("rollout_expert_parallel",),
         "each engine has one GPU",
         lambda plan: plan.rollout_tensor_parallel == 1,
-    ),
-    NoEffect(
-        ("sync_bucket_bytes",),
-        "weights reach the engine without a bucket",
-        lambda plan: (
-            not plan.rollout.startswith("vllm")
-            or not framework_named(plan.framework).sync_bucket_bytes
-        ),
     ),
     NoEffect(
         ("disk_bytes_per_second",),

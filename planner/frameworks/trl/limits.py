@@ -293,6 +293,7 @@ def _engine(found: Obstacles) -> None:
         found.only(
             "rollout_quantization", "none", why="TRL sends weights to an engine as they are."
         )
+        found.only("sync_bucket_bytes", 0, why="TRL's weights reach the engine without a bucket.")
     if plan.rollout == "vllm-colocated":
         _colocated(found)
     elif plan.rollout == "vllm-separate":
