@@ -135,15 +135,14 @@ def test_launch_refuses_in_the_words_of_the_estimate(
 
 
 def test_a_dry_run_executes_the_named_path_and_says_whose_step_that_is() -> None:
-    for framework, method, named in (("trl", "sft", "full"), ("verl", "grpo", "response")):
+    for framework, method, named in TRAINED:
         plan = Plan(framework=framework, method=method, logits=named, **SMALL)
         made = stand_in(plan)
         assert made.code == "plain" and made.plan.logits == named
-        assert any(foreign(plan) in note for note in made.notes)
-        assert any("the loss that it names" in note for note in made.notes)
+        assert f"The loss that ran is {foreign(plan)}." in made.notes
     own = stand_in(Plan(framework="verl", logits="fused", **SMALL))
     assert own.plan.logits == "chunked"
-    assert not any("the loss that it names" in note for note in own.notes)
+    assert not any("The loss that ran" in note for note in own.notes)
 
 
 def test_nobody_suggests_a_loss_that_the_framework_has_not() -> None:

@@ -12,7 +12,7 @@ from planner.frameworks.framework import Framework
 from planner.phases import sampled
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
-from planner.plan.loss import has_path, path_of
+from planner.plan.loss import foreign, has_path, path_of
 from planner.plan.trainers import trainer_of
 from planner.setup.quantities import pads_rollout
 from planner.setup.setup import models_of
@@ -70,9 +70,10 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         label = framework.label
         changes["logits"] = path_of(plan)
         notes.append(refused or f"{label}'s own code did not run.")
-        loss = "" if has_path(plan) else ", the loss that it names"
-        told = f"the plan's options{loss} and {label}'s dtypes"
+        told = f"the plan's options and {label}'s dtypes"
         notes.append(f"{OURS} ran with {told}; it is no check of {label}'s code.")
+        if not has_path(plan):
+            notes.append(f"The loss that ran is {foreign(plan)}.")
     if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
         beside.add(OLD_LOG_PROBS.name)
         notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")
