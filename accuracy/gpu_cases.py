@@ -57,6 +57,8 @@ METHODS: dict[str, Fields] = {
     "grade": {"prompt_tokens": 64, "response_tokens": 32},
 }
 CHECKPOINTED: Fields = {"gradient_checkpointing": "full"}
+TRAINER: Fields = {"framework": "trl", "logits": "fused"}
+"""The loss that TRL's trainers run."""
 PADDED: Fields = {"batch_shape": "padded", "micro_batch_size": 2, "prompts_per_step": 4}
 EAGER: Fields = {"attention": "eager"}
 ADAPTERS: Fields = {"finetuning": "lora", "lora_targets": "all-linear", "master_dtype": "fp32"}
@@ -220,24 +222,26 @@ def _switches(gpu: str) -> Iterator[Case]:
     for asked in chain.from_iterable(of_methods):
         if asked is not None:
             method, model, switches = asked
-            yield from _roomy(gpu, method, model, switches, {})
+            yield from _roomy(gpu, method, model, switches)
 
 
 def _trl(gpu: str) -> Iterator[Case]:
     for method, model, switches in TRL:
-        yield from _roomy(gpu, method, model, switches, {"framework": "trl"})
+        plan = plan_of(gpu, method, model, {**TRAINER, **switches})
+        if _share(estimate(plan)) < FULLEST:
+            yield Case(_name(method, model, {"framework": "trl", **switches}), plan)
 
 
 def _ranks(gpu: str) -> Iterator[Case]:
     for method, model, switches in RANKS:
-        yield from _roomy(gpu, method, model, {**SHARDED, **switches}, {})
+        yield from _roomy(gpu, method, model, {**SHARDED, **switches})
 
 
-def _roomy(gpu: str, method: str, model: str, switches: Fields, more: Fields) -> Iterable[Case]:
+def _roomy(gpu: str, method: str, model: str, switches: Fields) -> Iterable[Case]:
     """A plan of no special size, where the card has room for it."""
-    plan = plan_of(gpu, method, model, {**switches, **more})
+    plan = plan_of(gpu, method, model, switches)
     if _share(estimate(plan)) < FULLEST:
-        yield Case(_name(method, model, {**more, **switches}), plan)
+        yield Case(_name(method, model, switches), plan)
 
 
 def _capped(gpu: str) -> Iterator[Case]:

@@ -24,6 +24,7 @@ from accuracy.gpu_cases import (
     SEVEN_B,
     SHARDED,
     SMALL,
+    TRAINER,
     TRL,
     Fields,
     plan_of,
@@ -94,7 +95,7 @@ def cases(gpu: str) -> Iterator[TrialCase]:
 
 def _trainers(gpu: str) -> Iterator[TrialCase]:
     for method, model, switches in TRL[:: len(TRL) // 6]:
-        plan = plan_of(gpu, method, model, {**switches, "framework": "trl"})
+        plan = plan_of(gpu, method, model, {**TRAINER, **switches})
         name = f"{method} {_short(model)}, TRL's trainer"
         yield TrialCase(name=name, group=name, part="trainer", plan=plan)
 

@@ -18,6 +18,7 @@ from planner.advice.outcome import (
     usd_between,
 )
 from planner.plan import Plan, try_plan
+from planner.plan.loss import names_anew
 from planner.units import read_bytes, read_seconds
 
 Read = Callable[[float], str]
@@ -210,6 +211,8 @@ class Trying:
         """What these edits do; None where no other plan comes of them that can be run as before."""
         plan, _ = try_plan({**self.before.plan.model_dump(), **merged(made)})
         if plan is None or plan == self.before.plan:
+            return None
+        if names_anew(self.before.plan, merged(made)):
             return None
         if {*self._refused(plan)} - self._in_the_way:
             return None

@@ -14,6 +14,7 @@ from planner.footprint import Footprint
 from planner.methods import method_of
 from planner.methods.method import OwnForm
 from planner.plan import Plan, try_plan
+from planner.plan.loss import names_anew
 from planner.plan.relevance import without_effect
 from planner.setup import references
 from planner.values.sharding import SHARDINGS, sharding_of
@@ -137,6 +138,8 @@ WHOLE = {"finetuning": "full"}
 
 def _valid(plan: Plan, one: Switch) -> bool:
     """Whether it can be on or off in the plan with the other things as they are, or all off."""
+    if names_anew(plan, one.on) or names_anew(plan, one.off):
+        return False
     values = plan.model_dump()
     return any(
         try_plan({**values, **changes})[0] is not None and {**values, **changes} != values

@@ -15,6 +15,7 @@ from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
 from planner.plan.chosen import DEFAULTS
 from planner.plan.defaults import fill
+from planner.plan.loss import has_path
 from planner.plan.relevance import without_effect
 from planner.setup import references
 from planner.setup.quantities import pads_rollout
@@ -55,15 +56,10 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
             "come on top, and a system takes them back where it needs the room."
         )
-    if runs != plan.logits:
-        yield (
-            f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
-            f"{runs} path, whatever logits says ({plan.logits})."
-        )
     here = scene.policy.arch.measured.startswith(spot.PREFIX)
     if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
         yield f"transformers refuses sdpa for {scene.policy.arch.family}: attention is eager."
-    if runs in scene.framework.path_notes:
+    if has_path(plan) and runs in scene.framework.path_notes:
         yield scene.framework.path_notes[runs]
     if references.on_disk(plan):
         yield (

@@ -7,7 +7,7 @@ of ours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CROSS_ENTROPY = "cross-entropy"
 POLICY = "policy"
@@ -19,8 +19,6 @@ OBJECTIVES = (CROSS_ENTROPY, POLICY, VALUE)
 PATHS = ("full", "response", "chunked", "fused")
 """What a plan's ``logits`` can ask for."""
 
-AS_ASKED: Mapping[str, str] = {path: path for path in PATHS}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LossCode:
@@ -29,9 +27,15 @@ class LossCode:
     name: str
     """Framework and version, as a sentence has them."""
     paths: Mapping[str, str]
-    """The path that runs, by the one a plan asks for."""
-    cross_entropy_path: str = ""
-    """The one path of a cross-entropy, whatever a plan asks for; empty where it is like others."""
+    """What a plan's ``logits`` can say of the paths that it has, and which of them that is."""
+    cross_entropy_paths: Mapping[str, str] | None = None
+    """The same of a cross-entropy; None where that is like others."""
+    itself: str = ""
+    """What it meets the vocabulary by, in plain words."""
+    planned_as: Mapping[str, str] = field(default_factory=dict)
+    """In plain words, what a path that it calls its own is planned as where that is another's."""
+    older: tuple[str, ...] = ()
+    """Paths that its older releases took, and this one does not."""
     formulas: Mapping[str, str]
     """The module of :mod:`planner.formulas.logits` that has each path's instants."""
     no_cross_entropy: str = ""
@@ -73,6 +77,15 @@ class LossCode:
         every = objective == CROSS_ENTROPY or self.scores_prompts
         return every or self.path(objective, logits) == "full"
 
+    def own(self, objective: str) -> Mapping[str, str]:
+        """The paths that it has for a loss, by what a plan's ``logits`` says."""
+        found = self.cross_entropy_paths if objective == CROSS_ENTROPY else None
+        return self.paths if found is None else found
+
+    def running(self, objective: str, logits: str) -> LossCode:
+        """The code that runs where a plan's ``logits`` asks for this path: a named loss is made."""
+        return self if logits in self.own(objective) else AS_NAMED
+
     def path(self, objective: str, logits: str) -> str:
         """The path that runs where a plan's ``logits`` asks for this one.
 
@@ -81,6 +94,19 @@ class LossCode:
         """
         if logits not in PATHS:
             raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {logits!r}")
-        if objective == CROSS_ENTROPY and self.cross_entropy_path:
-            return self.cross_entropy_path
-        return self.paths[logits]
+        return self.own(objective).get(logits, logits)
+
+
+AS_NAMED = LossCode(
+    name="the step of this project",
+    paths={path: path for path in PATHS},
+    formulas={
+        "full": "materialised",
+        "response": "materialised",
+        "chunked": "chunks",
+        "fused": "tiles",
+    },
+    copies_labels=True,
+    counted_at_regather=True,
+)
+"""Every path: what a plan names and its framework has not is made as :mod:`planner.steps` does."""

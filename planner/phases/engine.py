@@ -285,8 +285,7 @@ def arriving(scene: Scene) -> Iterator[Term]:
 
 def sync_bucket(scene: Scene) -> int:
     """Bucket in which weights travel, the plan's or the framework's own; 0 where there is none."""
-    own = scene.framework.sync_bucket_bytes
-    return (scene.plan.sync_bucket_bytes or own) if own else 0
+    return scene.plan.sync_bucket_bytes or scene.framework.sync_bucket_bytes
 
 
 def sends_each_weight(scene: Scene) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.formulas.logits import Head
-from planner.frameworks.loss import LossCode
+from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
+from planner.plan.loss import loss_of, path_of
 
 MATERIALISED = ("full", "response")
 """Paths that make all scored logits at once."""
@@ -20,7 +21,8 @@ MATERIALISED = ("full", "response")
 @once
 def training_head(scene: Scene, role: Role) -> Head:
     """Head and loss of one training forward on one GPU."""
-    trains, entropy = role.root_trainable > 0, scene.plan.entropy
+    trains = role.root_trainable > 0
+    entropy = scene.plan.entropy and policy_objective(scene.plan) != CROSS_ENTROPY
     return _head(scene, role, scene.q.micro_sequences, scene.q.micro_tokens, trains, entropy)
 
 
@@ -55,14 +57,14 @@ def scored_in_step(scene: Scene, *, gradient: bool) -> Num:
 
 @once
 def path(scene: Scene) -> str:
-    """The logits path that really runs: some frameworks ignore what a plan asks for."""
-    return loss_code(scene).path(policy_objective(scene.plan), scene.plan.logits)
+    """The logits path that runs: the one that the plan names, by whoever has it."""
+    return path_of(scene.plan)
 
 
 @once
 def loss_code(scene: Scene) -> LossCode:
-    """How the plan's framework gets from hidden states to the loss."""
-    return scene.framework.loss_code(scene.plan.framework_version)
+    """How the plan gets from hidden states to the loss."""
+    return loss_of(scene.plan)
 
 
 def policy_objective(plan: Plan) -> str:
@@ -94,7 +96,7 @@ def _head(
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
         logits=runs,
-        logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
+        logits_dtype="fp32" if wide or autocasts or runs == "fused" else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         casts_tiles=casts_tiles(scene, role),
         casts_columns=units.head_by_loss(scene, role) and role.weight_bytes > scene.q.compute_bytes,

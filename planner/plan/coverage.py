@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
 from planner.formulas.activations.coverage import refuse_uncovered
-from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan.facts import Facts, facts_of
+from planner.plan.loss import loss_of
 from planner.problem import Problem
 from planner.setup import references
 from planner.setup.setup import Setup, setup_of
@@ -61,7 +61,7 @@ def _passes(
 
 def _loss(plan: Plan) -> Iterator[Problem]:
     """What is not modelled of how this version of the framework meets the vocabulary."""
-    code = framework_named(plan.framework).loss_code(plan.framework_version)
+    code = loss_of(plan)
     refused = {"framework_version": code.no_cross_entropy} if _cross_entropy(plan) else {}
     if plan.entropy and not _cross_entropy(plan):
         refused = {"entropy": code.no_entropy}

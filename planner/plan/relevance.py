@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
+from planner.plan.loss import path_of
 from planner.rule import NoEffect
 from planner.setup import references
 from planner.values.sharding import sharding_of
@@ -36,6 +37,7 @@ ENGINE_FIELDS = (
     "rollout_quantization",
     "rollout_tensor_parallel",
     "rollout_expert_parallel",
+    "sync_bucket_bytes",
 )
 
 UNSAMPLED = ("none", "in-graph")
@@ -51,14 +53,6 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("rollout_expert_parallel",),
         "each engine has one GPU",
         lambda plan: plan.rollout_tensor_parallel == 1,
-    ),
-    NoEffect(
-        ("sync_bucket_bytes",),
-        "weights reach the engine without a bucket",
-        lambda plan: (
-            not plan.rollout.startswith("vllm")
-            or not framework_named(plan.framework).sync_bucket_bytes
-        ),
     ),
     NoEffect(
         ("disk_bytes_per_second",),
@@ -138,7 +132,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("chunk_tokens", "chunk_compile"),
         "the loss does not work in chunks",
-        lambda plan: _path(plan) != "chunked",
+        lambda plan: path_of(plan) != "chunked",
     ),
     NoEffect(
         ("autocast",),
@@ -194,15 +188,10 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("logits_dtype",),
         "the dtype is fixed by the path",
-        lambda plan: plan.dtype == "fp32" or plan.logits == "fused",
+        lambda plan: plan.dtype == "fp32" or path_of(plan) == "fused",
     ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
-
-
-def _path(plan: Plan) -> str:
-    code = framework_named(plan.framework).loss_code(plan.framework_version)
-    return code.path(method_of(plan).objective, plan.logits)
 
 
 @cache

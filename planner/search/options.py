@@ -17,6 +17,7 @@ from planner.plan import Plan, choices, try_plan
 from planner.plan.altered import altered
 from planner.plan.chosen import followed
 from planner.plan.fields import MOST
+from planner.plan.loss import own_paths
 from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
 from planner.search.space import Options, Sizes, Space
@@ -94,7 +95,7 @@ class _Maker:
             plan=self.plan,
             machines=self.machines(),
             trainer=(
-                *(self.finetuning(), self.state(), self.activations(), self.values("logits")),
+                *(self.finetuning(), self.state(), self.activations(), self.losses()),
                 *(self.optimizers(), self.references(), *map(self.values, OWN)),
             ),
             engine=(
@@ -248,6 +249,10 @@ class _Maker:
         pairs = dict.fromkeys((own, ("none", False), ("full", False), ("full", True)))
         options = [dict(zip(names, pair, strict=True)) for pair in pairs]
         return tuple(option for option in options if {**option, **fixed} == option)
+
+    def losses(self) -> Options:
+        """Ways to meet the vocabulary that the framework itself has."""
+        return self.listed("logits", own_paths(self.own))
 
     def optimizers(self) -> Options:
         """The same AdamW with fewer bytes of state."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan import Plan
+from planner.plan.loss import loss_of
 from planner.steps import models
 from planner.steps.batch import Rows
 
@@ -26,8 +26,7 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
 def positions(hidden: torch.Tensor, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """Of hidden states [rows, tokens, hidden], those that :func:`scored` keeps; their targets."""
     targets = rows.ids.roll(-1, dims=1)
-    loss = framework_named(plan.framework).loss_code(plan.framework_version)
-    if loss.scores_all(method_of(plan).objective, plan.logits):
+    if loss_of(plan).scores_all(method_of(plan).objective, plan.logits):
         return hidden, targets
     if rows.positions is not None:
         places = _packed_places(rows, plan)

@@ -11,6 +11,7 @@ import torch
 from head_steps import big, logprob_forward, loss_backward, loss_forward
 from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward, self_certainty_kept
 from planner.frameworks import framework_named
+from planner.frameworks.loss import AS_NAMED, PATHS
 
 torch.set_num_threads(1)
 
@@ -39,12 +40,25 @@ def runs(objective: str, framework: str, version: str, asked: str) -> str:
 def test_effective_logits() -> None:
     for asked in ("full", "response", "chunked", "fused"):
         assert runs("policy", "plain", "1", asked) == asked
-        assert runs("policy", "trl", "1.16.0", asked) == "fused"
-        assert runs("cross-entropy", "trl", "1.15.0", asked) == "fused"
-        assert runs("policy", "trl", "1.14.0", asked) == "response"
-        assert runs("cross-entropy", "trl", "1.14.0", asked) == "chunked"
-    assert runs("policy", "verl", "0.9.1", "response") == "full"
+        assert runs("policy", "trl", "1.16.0", asked) == asked
+        assert runs("cross-entropy", "trl", "1.15.0", asked) == asked
+    # A plan's usual value stands for whatever an older version has.
+    assert runs("policy", "trl", "1.14.0", "fused") == "response"
+    assert runs("cross-entropy", "trl", "1.14.0", "fused") == "chunked"
+    assert runs("policy", "verl", "0.9.1", "response") == "response"
     assert runs("policy", "verl", "0.9.1", "fused") == "chunked"
+
+
+def test_a_path_that_a_framework_has_not_is_the_code_of_a_named_loss() -> None:
+    trl, verl = framework_named("trl"), framework_named("verl")
+    for objective in ("policy", "cross-entropy"):
+        newest, older = trl.loss_code("1.16.0"), trl.loss_code("1.14.0")
+        assert newest.running(objective, "fused") is newest
+        assert newest.running(objective, "full") is AS_NAMED
+        assert older.running(objective, "fused") is older
+        assert older.running(objective, "full") is AS_NAMED
+    code = verl.loss_code("0.9.1")
+    assert {asked for asked in PATHS if code.running("policy", asked) is AS_NAMED} == {"response"}
 
 
 @pytest.mark.parametrize(

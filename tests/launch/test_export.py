@@ -53,7 +53,6 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
         **dict.fromkeys(("rollout_overlap", "resampling_factor"), "TRL's rules leave one value"),
-        "sync_bucket_bytes": "TRL's buffers are vLLM's, of one size",
         "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
         **dict.fromkeys(("chunk_tokens", "chunk_compile"), "TRL's fused head has no chunks"),
     },

@@ -255,9 +255,15 @@ def test_verl_sends_weights_through_one_bucket_or_two_to_other_gpus(
     assert named(terms, "weight sync bucket") == gib * GIB
     smaller = phase(plan.changed(sync_bucket_bytes=GIB // 2), "weight sync").terms
     assert named(smaller, "weight sync bucket") == gib * GIB // 4
-    # TRL has none, whatever the field says.
-    trl = phase(Plan(framework="trl", sync_bucket_bytes=GIB), "weight sync").terms
-    assert "weight sync bucket" not in [term.name for term in trl]
+    # TRL has none, so one that the plan names is counted, and said.
+    trl = Plan(framework="trl")
+    assert "weight sync bucket" not in [term.name for term in phase(trl, "weight sync").terms]
+    asked = trl.changed(sync_bucket_bytes=GIB)
+    assert named(phase(asked, "weight sync").terms, "weight sync bucket") == GIB
+    assert estimate(asked).assumptions == (
+        "weight sync: TRL's weights reach the engine without a bucket; the one that the plan names "
+        "is counted",
+    )
 
 
 def test_whole_experts_have_a_workspace_that_no_gpu_shares() -> None:

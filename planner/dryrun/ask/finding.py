@@ -10,6 +10,7 @@ from planner.footprint import Phase, worst_of
 from planner.methods import method_of
 from planner.methods.method import Switch
 from planner.plan import Plan, try_plan
+from planner.plan.loss import names_anew
 from planner.term import OUTSIDE
 from planner.units import read_count, read_gib
 
@@ -165,8 +166,9 @@ def _switches(plan: Plan, read: Read) -> Iterator[str]:
     now = estimate(plan).device_bytes
     for on_name, off_name, on, off in (*method_of(plan).switches, *SWITCHES):
         is_on = all(getattr(plan, field) == value for field, value in on.items())
-        other, _ = try_plan({**plan.model_dump(), **(off if is_on else on)})
-        if other is None or other == plan:
+        changes = off if is_on else on
+        other, _ = try_plan({**plan.model_dump(), **changes})
+        if other is None or other == plan or names_anew(plan, changes):
             continue
         change = estimate(other).device_bytes - now
         if abs(change) < 0.002 * now:

@@ -10,9 +10,9 @@ from planner.formulas import sharding, state
 from planner.frameworks import OWN, framework_named, ours, own_step
 from planner.frameworks.framework import Framework
 from planner.phases import sampled
-from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
+from planner.plan.loss import foreign, has_path, path_of
 from planner.plan.trainers import trainer_of
 from planner.setup.quantities import pads_rollout
 from planner.setup.setup import models_of
@@ -67,11 +67,13 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     notes: list[str] = []
     framework = framework_named(plan.framework)
     if not ours(plan.framework):
-        label, loss = framework.label, framework.loss_code(plan.framework_version)
-        changes["logits"] = loss.path(policy_objective(plan), plan.logits)
+        label = framework.label
+        changes["logits"] = path_of(plan)
         notes.append(refused or f"{label}'s own code did not run.")
         told = f"the plan's options and {label}'s dtypes"
         notes.append(f"{OURS} ran with {told}; it is no check of {label}'s code.")
+        if not has_path(plan):
+            notes.append(f"The loss that ran is {foreign(plan)}.")
     if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
         beside.add(OLD_LOG_PROBS.name)
         notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")

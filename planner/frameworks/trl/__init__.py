@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.frameworks.framework import Framework
 from planner.frameworks.host_side import HostSide
-from planner.frameworks.loss import PATHS, LossCode
+from planner.frameworks.loss import LossCode
 from planner.frameworks.trl.words import WORDS, batch_options
 from planner.rule import Rule
 from planner.units import GIB, MIB
@@ -25,8 +25,12 @@ def _on_logits(version: str, *, one_kernel: bool) -> LossCode:
     )
     return LossCode(
         name=f"trl {version}",
-        paths=dict.fromkeys(PATHS, "response"),
-        cross_entropy_path="chunked",
+        # ``fused`` is the default of every version's plans, whatever this one runs.
+        paths={"response": "response", "fused": "response"},
+        cross_entropy_paths={"chunked": "chunked", "fused": "chunked"},
+        planned_as={"fused": f"TRL {version}'s own, which has no fused head"},
+        itself="whole logits of the responses",
+        older=("full",),
         formulas={"response": "responses", "chunked": "responses"},
         no_cross_entropy=(
             f"framework_version {version} of trl runs SFT in chunks of 256 "
@@ -38,10 +42,12 @@ def _on_logits(version: str, *, one_kernel: bool) -> LossCode:
 
 
 def _fused(version: str) -> LossCode:
-    """From 1.15 every trainer runs the fused head, whatever a plan asks for."""
+    """From 1.15 every trainer runs the fused head."""
     return LossCode(
         name=f"trl {version}",
-        paths=dict.fromkeys(PATHS, "fused"),
+        paths={"fused": "fused"},
+        itself="tiles of 4,096 tokens",
+        older=("full", "response"),
         formulas={"fused": "tiles"},
         always_entropy=True,
         triton_tiles=True,

@@ -11,6 +11,7 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan.loss import foreign
 from planner.plan.trainers import exported_by, trainer_of
 from planner.setup.references import frozen_adapter
 from planner.values.sharding import sharding_of
@@ -170,7 +171,8 @@ def _precision(found: Obstacles) -> None:
 
 def _memory(found: Obstacles, script: Script) -> None:
     plan = found.plan
-    found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
+    if named := foreign(plan, FRAMEWORK):
+        found.only("logits", "fused", why=f"The plan's loss is {named}.")
     _offload(found)
     if plan.activation_offload and script.samples and sharding_of(plan).fsdp != 2:
         found.only(
@@ -283,6 +285,7 @@ def _engine(found: Obstacles) -> None:
         found.only(
             "rollout_quantization", "none", why="TRL sends weights to an engine as they are."
         )
+        found.only("sync_bucket_bytes", 0, why="TRL's weights reach the engine without a bucket.")
     if plan.rollout == "vllm-colocated":
         _colocated(found)
     elif plan.rollout == "vllm-separate":

@@ -47,7 +47,9 @@ FRAMEWORK = Framework(
         "0.9.1": LossCode(
             name="verl 0.9.1",
             # Full logits, or chunks of 512 tokens with use_fused_kernels.
-            paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
+            paths={"full": "full", "chunked": "chunked", "fused": "chunked"},
+            planned_as={"fused": "verl's Triton kernels are planned as its chunks of 512 tokens"},
+            itself="logits of whole rows, or chunks of 512 tokens",
             formulas={"full": "packed", "chunked": "chunks"},
             entropy_with_old_log_probs=True,
             # transformer_impl.py, prepare_model_outputs: compute_entropy_from_logits (compiled)

@@ -12,6 +12,7 @@ from planner.frameworks.verl import FRAMEWORK
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
+from planner.plan.loss import foreign
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
 from planner.values.sharding import sharding_of
@@ -81,7 +82,7 @@ def _training(found: Obstacles) -> None:
     if plan.logits == "response":
         found.refuse(
             "logits",
-            "verl computes logits of prompts too, or none at all (fused kernels).",
+            f"The plan's loss is {foreign(plan, FRAMEWORK)}.",
             "Set logits to full, chunked or fused.",
             logits="fused",
         )

@@ -29,7 +29,7 @@ def _own_loss(plan: Plan) -> bool:
 def _no_fused_head(plan: Plan) -> bool:
     framework = framework_named(plan.framework)
     code = framework.loss.get(plan.framework_version)
-    return code is None or code.formulas[code.path(POLICY_LOSS, plan.logits)] != "tiles"
+    return code is None or code.own(POLICY_LOSS).get(plan.logits) != WITH_HEAD
 
 
 METHOD = Method(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.accelerate import activations_by_trainer
 from planner.frameworks.trl.own import Own
+from planner.plan.loss import foreign, has_path
 from planner.rule import Rule
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def _refuses(plan: Plan) -> str:
     for holds, why in (
         (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
         (plan.prompts_per_update % plan.micro_batch_size, "Micro-batches do not fill an update."),
-        (plan.logits != "fused", "TRL has no other loss since 1.15.0."),
+        (not has_path(plan), f"The plan's loss is {foreign(plan)}."),
         (plan.empty_cache == "between-phases", "TRL empties the cache each step, or never."),
     ):
         if holds:

@@ -15,7 +15,8 @@ from planner.frameworks.trl.trainers.grpo import TRAINER as GRPO
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     code = FRAMEWORK.loss.get(values.get("framework_version", FRAMEWORK.versions[0]))
-    return {"self_certainty": "fused"} if code is not None and code.triton_tiles else {}
+    own = code is not None and code.triton_tiles and values.get("logits", "fused") in code.paths
+    return {"self_certainty": "fused"} if own else {}
 
 
 TRAINER = Trainer(

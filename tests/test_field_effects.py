@@ -1,0 +1,31 @@
+"""No framework ignores a field that a person set: it is honoured, refused by name, or told why."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import field_effects
+from field_effects import EXPLAINED, Effect
+
+PAGE = Path(__file__).parents[1] / "docs" / "field-effects.md"
+
+
+@cache
+def found() -> dict[str, dict[str, Effect]]:
+    return field_effects.effects()
+
+
+def test_the_page_says_what_the_product_does() -> None:
+    assert field_effects.text(found()) == PAGE.read_text("utf-8")
+
+
+def test_what_moves_plain_pytorch_moves_every_framework_or_is_told() -> None:
+    ignored = {
+        (framework, name): effect.ignored
+        for name, of in found().items()
+        for framework, effect in of.items()
+        if effect.ignored
+    }
+    assert {key: plans for key, plans in ignored.items() if key not in EXPLAINED} == {}
+    assert EXPLAINED.keys() == ignored.keys(), "an explanation that nothing needs"
