@@ -16,7 +16,12 @@ from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
-from planner.formulas.parameters import active_layers_parameter_count, layer_weights
+from planner.formulas.parameters import (
+    active_experts_parameter_count,
+    active_layers_parameter_count,
+    expert_width,
+    layer_weights,
+)
 from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.explanation import Kind
@@ -54,7 +59,7 @@ def projections(arch: Architecture) -> Shapes:
             found[shape] = found.get(shape, 0) + weight.count
     if arch.measured:
         listed = sum(inner * outer * count for (inner, outer), count in found.items())
-        left = active_layers_parameter_count(arch) - listed
+        left = active_layers_parameter_count(arch) - active_experts_parameter_count(arch) - listed
         if left > 0:
             square = (arch.hidden, arch.hidden)
             found[square] = found.get(square, 0) + left / arch.hidden**2
@@ -125,7 +130,7 @@ def experts_sizes(arch: Architecture, tokens: Num, dtype: str) -> dict[str, Any]
     return {
         "tokens": tokens,
         "hidden": arch.hidden,
-        "expert_intermediate": arch.expert_intermediate,
+        "expert_intermediate": expert_width(arch),
         "experts": arch.experts,
         "experts_per_token": arch.experts_per_token,
         "dtype": dtype,
@@ -134,10 +139,7 @@ def experts_sizes(arch: Architecture, tokens: Num, dtype: str) -> dict[str, Any]
 
 def experts_flops(arch: Architecture, *, tokens: Num) -> Num:
     """FLOPs of the experts of all layers, where they are products of their own."""
-    if arch.measured or not arch.sparse_layers:
-        return 0.0
-    values = (3 if arch.gated else 2) * arch.hidden * arch.expert_intermediate
-    return 2.0 * tokens * arch.sparse_layers * arch.experts_per_token * values
+    return 2.0 * tokens * active_experts_parameter_count(arch) if expert_width(arch) else 0.0
 
 
 def projections_flops(arch: Architecture, *, tokens: Num) -> Num:

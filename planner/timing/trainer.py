@@ -13,6 +13,7 @@ from planner.catalog.efficiencies import Key
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import COMPUTE_SECONDS, compute_rates
 from planner.formulas.memory_bound import SCORE_BYTES, SCORES
+from planner.formulas.parameters import expert_width
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
@@ -99,7 +100,7 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
         factors=assumed,
         look_ups=(look_ups.products, *asked, it.rows),
     )
-    if arch.sparse_layers and not arch.measured:
+    if expert_width(arch):
         flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
         yield by_share(
             it,
