@@ -94,7 +94,7 @@ def active_parameter_count(architecture: Architecture) -> int:
 
 def active_experts_parameter_count(architecture: Architecture) -> int:
     """Parameters of the routed experts that one token is sent to."""
-    share = architecture.experts_per_token / architecture.experts if architecture.experts else 1
+    share = architecture.experts_per_token / max(architecture.experts, 1)
     return round(sum(weight.total_elements for weight in _routed(architecture)) * share)
 
 

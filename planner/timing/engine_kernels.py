@@ -148,12 +148,8 @@ def layer_products(
         yield arch.sparse_layers, "experts", routed
 
 
-Products = Iterator[tuple[float, float, float]]
-"""How many alike, and both widths of one GPU's part."""
-
-
-def _derived(arch: Architecture, parts: int) -> Products:
-    """Products outside the routed experts, where a sum is derived."""
+def _derived(arch: Architecture, parts: int) -> Iterator[tuple[float, float, float]]:
+    """Products outside the routed experts of a derived sum: how many alike, both widths a GPU."""
     heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
     yield arch.layers, arch.hidden, (heads + 2 * kv_heads) * arch.head_dim
     yield arch.layers, heads * arch.head_dim, arch.hidden
@@ -165,31 +161,28 @@ def _derived(arch: Architecture, parts: int) -> Products:
         yield arch.sparse_layers, arch.hidden, arch.experts
 
 
-def _listed(arch: Architecture, parts: int) -> Products:
+def _listed(arch: Architecture, parts: int) -> Iterator[tuple[float, float, float]]:
     """The same of a measured mixture, from the list of its weights.
 
-    As vLLM lays them out (model_executor/models/deepseek_v2.py, qwen3_next.py, glm4_moe.py, read):
-    matrices of one module that read the same rows are one product, and its GPUs share the outputs;
-    what gives the stream back shares its inputs. Routers and latents (``q_a_proj``, ``kv_a_proj``)
-    are whole on each.
+    As vLLM lays them out (model_executor/models/deepseek_v2.py of 002d6073, read): matrices of one
+    module that read the same rows are one product, and GPUs share its outputs; what gives the
+    stream back shares its inputs. Routers and latents (``q_a_proj``, ``kv_a_proj_with_mqa``) are
+    whole on each.
     """
     merged: dict[tuple[Any, ...], float] = {}
-    for weight in layer_weights(arch):
-        if weight.kind not in ("linear", "router"):
-            continue
-        inner = weight.in_features or arch.hidden
-        outer, name = weight.elements / inner, weight.module
-        share = "outputs"
-        if weight.kind == "router" or "_a_proj" in name:
-            share = "none"
-        elif outer == arch.hidden and name[0] not in "qkv":
-            share, inner = "inputs", inner / parts
-        else:
-            outer = max(outer / parts, arch.head_dim if name in ("k_proj", "v_proj") else 1.0)
-        alike = weight.name.rsplit(name, 1)[0], share, weight.count, weight.layers, inner
-        merged[alike] = merged.get(alike, 0.0) + outer
-    for (_, _, count, _, inner), outer in merged.items():
-        yield count, inner, outer
+    for one in layer_weights(arch):
+        inner, name = one.in_features or arch.hidden, one.module
+        outer = one.elements / inner
+        whole = one.kind == "router" or "_a_proj" in name
+        back = outer == arch.hidden and name[0] not in "qkv"
+        if one.kind in ("linear", "router"):
+            alike = one.name.rsplit(name, 1)[0], whole, back, one.count, one.layers, inner
+            least = arch.head_dim if name in ("k_proj", "v_proj") else 1.0
+            merged[alike] = merged.get(alike, 0.0) + (
+                outer if whole or back else max(outer / parts, least)
+            )
+    for (_, whole, back, count, _, inner), outer in merged.items():
+        yield count, inner if whole or not back else inner / parts, outer
 
 
 def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:

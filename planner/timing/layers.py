@@ -118,23 +118,49 @@ def product_sizes(
 def experts_share(gpu: Gpu, arch: Architecture, dtype: str) -> Curve | None:
     """The same of a layer's routed experts, by tokens of a forward."""
     peak = gpu.flops_per_second(dtype)
-    seconds = experts_seconds(gpu, **experts_sizes(arch, ROWS, dtype))
-    if seconds is None:
-        return None
+    seconds: Num = 0.0
+    for times, kind, sizes in experts_kernels(gpu, arch, ROWS, dtype):
+        one = experts_seconds(gpu, **sizes) if kind == "experts" else products_seconds(gpu, **sizes)
+        if one is None:
+            return None
+        seconds = seconds + times * one
     flops = experts_flops(arch, tokens=ROWS) / arch.sparse_layers
     return Curve(np.log(ROWS), np.log(flops / (peak * seconds)))
 
 
-def experts_sizes(arch: Architecture, tokens: Num, dtype: str) -> dict[str, Any]:
-    """Sizes at which a layer's routed experts are asked for."""
-    return {
-        "tokens": tokens,
-        "hidden": arch.hidden,
-        "expert_intermediate": expert_width(arch),
-        "experts": arch.experts,
-        "experts_per_token": arch.experts_per_token,
-        "dtype": dtype,
-    }
+def grouped(gpu: Gpu, dtype: str) -> bool:
+    """Whether torch has one kernel for all experts of a layer; else it multiplies one by one.
+
+    transformers 5 asks for ``grouped_mm`` unless told otherwise (modeling_utils.py,
+    get_correct_experts_implementation). torch 2.13 has it in bf16 for capabilities 9 and 10, and
+    takes a product for each expert elsewhere (``_grouped_mm_cuda``, GroupedMMUtils.h
+    ``_grouped_mm_fallback``), as transformers does below 8.0 (integrations/moe.py). A card of
+    unknown capability is taken for one that has it.
+    """
+    return dtype == "bf16" and (gpu.compute_capability or "9").partition(".")[0] in ("9", "10")
+
+
+def experts_met(arch: Architecture, tokens: Num) -> Num:
+    """Experts of a layer that so many tokens meet when they choose evenly."""
+    missed = 1.0 - arch.experts_per_token / max(arch.experts, 1)
+    return arch.experts * (1.0 - missed**tokens)
+
+
+def experts_kernels(
+    gpu: Gpu, arch: Architecture, tokens: Num, dtype: str
+) -> list[tuple[Num, Kind, dict[str, Any]]]:
+    """Kernels of a layer's routed experts over ``tokens``: how many alike, kind and sizes."""
+    hidden, width, chosen = arch.hidden, expert_width(arch), arch.experts_per_token
+    if grouped(gpu, dtype):
+        sizes: dict[str, Any] = {"tokens": tokens, "hidden": hidden, "expert_intermediate": width}
+        sizes |= {"experts": arch.experts, "experts_per_token": chosen, "dtype": dtype}
+        return [(1.0, "experts", sizes)]
+    met = experts_met(arch, tokens)
+    sizes = {"rows": tokens * chosen / met, "dtype": dtype}
+    return [
+        (met, "products", {**sizes, "inner": hidden, "outer": 2 * width}),
+        (met, "products", {**sizes, "inner": width, "outer": hidden}),
+    ]
 
 
 def experts_flops(arch: Architecture, *, tokens: Num) -> Num:

@@ -55,7 +55,11 @@ def test_engine_of_a_list_of_weights(listed: Architecture, card: str, parts: int
 def test_trainer_of_a_list_of_weights(listed: Architecture) -> None:
     derived, own = layers.projections(DERIVED), layers.projections(listed)
     assert layers.elements(own) == pytest.approx(layers.elements(derived), rel=0.001)
-    assert layers.experts_sizes(listed, 1, "bf16") == layers.experts_sizes(DERIVED, 1, "bf16")
+    for card in CARDS:
+        asked = [
+            layers.experts_kernels(gpu(card), arch, 64.0, "bf16") for arch in (DERIVED, listed)
+        ]
+        assert asked[1] == asked[0]
     tokens = 4096.0
     for flops in (layers.experts_flops, layers.projections_flops):
         both = [flops(arch, tokens=tokens) for arch in (DERIVED, listed)]

@@ -24,4 +24,5 @@ FRAMEWORK = Framework(
     },
     steps_are_ours=True,
     loss_makes_reference=True,
+    looped_experts=("a trainer on transformers before 5", 1),
 )
