@@ -65,6 +65,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
+    every_step = tuple(term for phase in phases if phase.per_step for term in phase.times)
     sides = balance(plan, phases)
     notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
@@ -82,7 +83,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else doubt_of(scene),
+        doubt=None if step is None else doubt_of(scene, times=every_step),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
@@ -201,7 +202,7 @@ def _phase(
         host_bytes=int(max([one.host for one in sums])),
         seconds=None if times is None else sum([term.seconds for term in times]),
         times=times or (),
-        doubt=None if times is None else doubt_of(scene, phase.kind),
+        doubt=None if times is None else doubt_of(scene, phase.kind, times),
         per_step=phase.per_step,
         occasions=int(phase.occasions),
         executed=phase.executed,

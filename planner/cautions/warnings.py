@@ -11,6 +11,7 @@ from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.plan.relevance import UNSAMPLED
 from planner.setup import references
+from planner.timing.layers import grouped
 from planner.units import read_bytes, read_count, read_gib
 
 BELOW = {"phi4_multimodal": 0.047}
@@ -104,14 +105,19 @@ def _model(scene: Scene) -> Iterator[str]:
         )
     if not arch.sparse_layers:
         return
+    autocast = scene.precision == "autocast-bf16"
+    one, dtype = "one kernel for all experts of a layer", "fp32" if autocast else scene.plan.dtype
+    if not grouped(scene.facts.gpu, dtype):
+        one = f"which torch runs here as a product for each expert in {dtype}"
     yield (
-        "The experts' time is that of an engine's grouped kernels, by the tokens that meet each "
-        "expert; those of training may be slower."
+        f"Experts train by transformers' grouped_mm, {one}. A loop over experts "
+        f"(experts_implementation=eager, {scene.framework.looped_experts[0]}) takes longer: the "
+        "seconds' upper end has it."
     )
-    if scene.precision == "autocast-bf16":
+    if autocast:
         yield (
-            "Autocast does not know grouped_mm: the experts' activations and products are in fp32, "
-            "which the memory counts and the time does not; set master_dtype to none, or shard."
+            "Autocast does not know grouped_mm: the experts' activations and products are in "
+            "fp32, in memory and in time; set master_dtype to none, or shard."
         )
 
 

@@ -88,10 +88,30 @@ def parameter_count(architecture: Architecture) -> int:
 
 def active_parameter_count(architecture: Architecture) -> int:
     """Parameters that one token uses: all but the routed experts it is not sent to."""
-    share = architecture.experts_per_token / architecture.experts if architecture.experts else 1
-    found = weights(architecture)
-    routed = sum(weight.total_elements for weight in found if weight.kind == "experts")
-    return _elements(found) - routed + round(routed * share)
+    routed = sum(weight.total_elements for weight in _routed(architecture))
+    return parameter_count(architecture) - routed + active_experts_parameter_count(architecture)
+
+
+def active_experts_parameter_count(architecture: Architecture) -> int:
+    """Parameters of the routed experts that one token is sent to."""
+    share = architecture.experts_per_token / max(architecture.experts, 1)
+    return round(sum(weight.total_elements for weight in _routed(architecture)) * share)
+
+
+@lru_cache(maxsize=256)
+def expert_width(architecture: Architecture) -> float:
+    """Width of a routed expert as three matrices between it and the stream have it.
+
+    By the elements of its tensors, so that experts of two matrices are two thirds as wide; 0 where
+    no layer routes.
+    """
+    a = architecture
+    matrices = [one for one in _routed(a) if not one.name.endswith("bias")]
+    return sum(one.elements for one in matrices) / (3.0 * a.experts * a.hidden) if matrices else 0.0
+
+
+def _routed(architecture: Architecture) -> tuple[Weight, ...]:
+    return tuple(one for one in layer_weights(architecture) if one.kind == "experts")
 
 
 def active_layers_parameter_count(architecture: Architecture) -> int:

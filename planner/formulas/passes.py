@@ -40,10 +40,26 @@ EXPERTS = Rate(
     unit="seconds",
     source=f"{TABLES}; that torch's are as fast: {OWN_KERNELS}",
     why="All of a layer's experts in grouped products, by the tokens that meet each; uneven "
-    "routing is inside the share.",
+    "routing is inside the share. Where torch has no kernel for that, a product for each expert.",
     ignores="that the kernels of the tables are vLLM's: torch's grouped products on an H100 took "
     "0.89 to 1.16 of their seconds forward and 0.87 to 1.19 for both gradients",
 )
+LOOPED = Rate(
+    "experts looped over",
+    "forwards * layers * met * (kernels / usual_kernels * pass_by_forward * launch_seconds"
+    " + 4 * whole_bytes / (bandwidth_bytes_per_second * share))",
+    unit="seconds",
+    source="transformers 5.23.0, experts_implementation=eager, counted as torch dispatches it "
+    "(torch 2.13.0): 14 kernels an expert forward, 22 backward",
+    why="Beside its products each expert that a token meets is found, gathered, weighted and "
+    "added from Python, and the host waits for the card at each. Backward it makes a gradient of "
+    "the whole tensors of all experts and of all tokens: written as zeros, read twice "
+    "and written to be added.",
+    ignores="that its products are smaller than grouped ones; releases before 5 whose experts are "
+    "modules of their own, which make no whole gradients of weights",
+)
+LOOPED_KERNELS = 14
+
 ATTENTION = Rate(
     "attention",
     "flops / (peak_flops_per_second * share * sustained)",

@@ -133,6 +133,9 @@ class Framework:
     """Buffer in which a separate engine's weights are joined; 0: each by itself."""
     sends_each_weight: tuple[str, ...] = ()
     """Versions that ask a separate engine for each weight by itself; others announce them all."""
+    looped_experts: tuple[str, int] = ("", 1)
+    """Releases that loop over experts in Python, in words (empty where nobody runs one), and GPUs
+    that may share a row there, which no plan says: each loops for every one of their rows."""
     host: HostSide = HostSide()
     """What its processes are to a node's RAM."""
     words: Mapping[str, Word] = field(default_factory=dict)

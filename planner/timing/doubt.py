@@ -8,12 +8,15 @@ step, so its relative error is the step's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from planner.catalog.efficiencies import efficiencies
+from planner.formulas.passes import EXPERTS
 from planner.kernels import tables_of
 from planner.methods import method_of
+from planner.term import TimeTerm
 from planner.timing.error import Factors, Kind, factors
 from planner.values.step_phases import StepPhase
 
@@ -21,8 +24,10 @@ if TYPE_CHECKING:
     from planner.phases.scene import Scene
 
 
-def doubt_of(scene: Scene, phase: StepPhase | None = None) -> Factors:
-    """The factors of a phase of the plan; those of its whole step without one.
+def doubt_of(
+    scene: Scene, phase: StepPhase | None = None, times: tuple[TimeTerm, ...] = ()
+) -> Factors:
+    """The factors of a phase of the plan, made of ``times``; of its whole step without one.
 
     So where nobody publishes the phase. A step that samples nothing is an update, and full rows
     are of a length that is known.
@@ -32,11 +37,25 @@ def doubt_of(scene: Scene, phase: StepPhase | None = None) -> Factors:
     whole: Kind = "step" if method_of(scene.plan).generates else "update"
     gpu, plan = scene.facts.gpu, scene.plan
     tables = None if gpu.speeds is not None else tables_of(gpu)
-    return _factors(
+    found = _factors(
         whole if phase is None else phase.published or whole,
         scene.policy.arch.sparse_layers > 0,
         tables is not None and tables.own,
         plan.length_distribution != "" or plan.batch_shape == "full",
+    )
+    more = sum(
+        one.high - one.seconds
+        for one in times
+        if one.name == EXPERTS.name and one.high is not None
+    )
+    if not more:
+        return found
+    high = found.high * float(1 + more / sum(one.seconds for one in times))
+    return replace(
+        found,
+        high=high,
+        words=f"{found.words} Up to {high:.3g} times where experts are looped over "
+        f"(experts_implementation=eager, {scene.framework.looped_experts[0]}).",
     )
 
 

@@ -18,7 +18,11 @@ from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.communication import all_gather_seconds, all_reduce_seconds
 from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
-from planner.formulas.parameters import active_layers_parameter_count
+from planner.formulas.parameters import (
+    active_layers_parameter_count,
+    expert_width,
+    layer_weights,
+)
 from planner.kernels import experts_seconds, products_seconds, reduce_seconds
 from planner.kernels.explanation import Kind
 from planner.kernels.grid import Line
@@ -125,29 +129,60 @@ def layer_products(
         sizes = {"rows": rows, "inner": inner, "outer": outer, "dtype": dtype}
         return times, "products", sizes
 
-    if arch.measured:
+    if arch.measured and not expert_width(arch):
         outer = active_layers_parameter_count(arch) / arch.layers / arch.hidden / parts
         yield product(arch.layers, arch.hidden, outer)
         return
-    heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
-    yield product(arch.layers, arch.hidden, (heads + 2 * kv_heads) * arch.head_dim)
-    yield product(arch.layers, heads * arch.head_dim, arch.hidden)
-    if arch.layers > arch.sparse_layers:
-        dense, wide = arch.layers - arch.sparse_layers, arch.intermediate / parts
-        yield product(dense, arch.hidden, (1 + arch.gated) * wide)
-        yield product(dense, wide, arch.hidden)
+    for times, inner, outer in _listed(arch, parts) if arch.measured else _derived(arch, parts):
+        yield product(times, inner, outer)
     if arch.sparse_layers:
-        yield product(arch.sparse_layers, arch.hidden, arch.experts)
         routed: dict[str, Any] = {
             "tokens": rows,
             "hidden": arch.hidden,
-            "expert_intermediate": arch.expert_intermediate / (1 if whole_experts else parts),
+            "expert_intermediate": expert_width(arch) / (1 if whole_experts else parts),
             "experts": arch.experts,
             "experts_per_token": arch.experts_per_token,
             "spread": parts if whole_experts else 1,
             "dtype": dtype,
         }
         yield arch.sparse_layers, "experts", routed
+
+
+def _derived(arch: Architecture, parts: int) -> Iterator[tuple[float, float, float]]:
+    """Products outside the routed experts of a derived sum: how many alike, both widths a GPU."""
+    heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
+    yield arch.layers, arch.hidden, (heads + 2 * kv_heads) * arch.head_dim
+    yield arch.layers, heads * arch.head_dim, arch.hidden
+    if arch.layers > arch.sparse_layers:
+        dense, wide = arch.layers - arch.sparse_layers, arch.intermediate / parts
+        yield dense, arch.hidden, (1 + arch.gated) * wide
+        yield dense, wide, arch.hidden
+    if arch.sparse_layers:
+        yield arch.sparse_layers, arch.hidden, arch.experts
+
+
+def _listed(arch: Architecture, parts: int) -> Iterator[tuple[float, float, float]]:
+    """The same of a measured mixture, from the list of its weights.
+
+    As vLLM lays them out (model_executor/models/deepseek_v2.py of 002d6073, read): matrices of one
+    module that read the same rows are one product, and GPUs share its outputs; what gives the
+    stream back shares its inputs. Routers and latents (``q_a_proj``, ``kv_a_proj_with_mqa``) are
+    whole on each.
+    """
+    merged: dict[tuple[Any, ...], float] = {}
+    for one in layer_weights(arch):
+        inner, name = one.in_features or arch.hidden, one.module
+        outer = one.elements / inner
+        whole = one.kind == "router" or "_a_proj" in name
+        back = outer == arch.hidden and name[0] not in "qkv"
+        if one.kind in ("linear", "router"):
+            alike = one.name.rsplit(name, 1)[0], whole, back, one.count, one.layers, inner
+            least = arch.head_dim if name in ("k_proj", "v_proj") else 1.0
+            merged[alike] = merged.get(alike, 0.0) + (
+                outer if whole or back else max(outer / parts, least)
+            )
+    for (_, whole, back, count, _, inner), outer in merged.items():
+        yield count, inner if whole or not back else inner / parts, outer
 
 
 def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:

@@ -9,12 +9,15 @@ from numpy import ndarray
 
 from planner.catalog.efficiencies import efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
-from planner.formulas import launches
+from planner.formulas import launches, passes
+from planner.formulas.compute import memory_rates
 from planner.formulas.memory_bound import USUAL_KERNELS
+from planner.formulas.parameters import expert_width
 from planner.numeric import Num, maximum
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.term import TimeTerm
+from planner.timing import layers
 from planner.timing.passing import Passing
 from planner.values.sharding import sharding_of
 
@@ -28,7 +31,7 @@ def of_pass(it: Passing, computed_seconds: Num) -> Iterator[TimeTerm]:
     sizes: dict[str, Num] = {
         "forwards": it.forwards,
         "layers": arch.layers,
-        "kernels": it.kernels,
+        "kernels": it.kernels + it.expert_launches,
         "usual_kernels": USUAL_KERNELS,
         "pass_by_forward": launches.pass_by_forward(
             run=it.row.run, again=it.again, checkpointed=it.checkpointed
@@ -53,6 +56,38 @@ def of_pass(it: Passing, computed_seconds: Num) -> Iterator[TimeTerm]:
         spare_seconds=spare,
     )
     yield _between(it.gpu, found, spare, launches.HOOKS_FACTORS)
+
+
+def looped(it: Passing, found: tuple[TimeTerm, ...]) -> tuple[TimeTerm, ...]:
+    """The terms, the experts' with a loop over them at its upper end.
+
+    A plan's versions are today's, which group experts; people run others under their names. A
+    sweep's arrays are asked for no ends.
+    """
+    arch, (words, sharing) = it.arch, it.scene.framework.looped_experts
+    if not (words and arch.experts) or isinstance(it.rows, ndarray):
+        return found
+    weights = 3 * arch.experts * arch.hidden * expert_width(arch) * it.weights_train
+    more = min(sharing, it.scene.plan.gpus_per_node, it.scene.q.training_gpus) * passes.LOOPED(
+        forwards=it.forwards,
+        layers=arch.sparse_layers,
+        met=layers.experts_met(arch, it.rows),
+        kernels=passes.LOOPED_KERNELS,
+        usual_kernels=USUAL_KERNELS,
+        pass_by_forward=launches.pass_by_forward(
+            run=it.row.run, again=it.again, checkpointed=it.checkpointed
+        ),
+        launch_seconds=typical(A_LAYER, it.gpu),
+        whole_bytes=it.value_bytes * it.backward * (it.rows * arch.hidden + weights),
+        **(memory_rates(it.gpu) or {}),
+    )
+    return tuple(
+        one._replace(factors=(low, high + more / one.seconds))
+        if one.name == passes.EXPERTS.name
+        else one
+        for one in found
+        for low, high in (one.factors or (1.0, 1.0),)
+    )
 
 
 def of_update(scene: Scene, row: Work, clipping_seconds: Num) -> TimeTerm:

@@ -16,7 +16,12 @@ from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
-from planner.formulas.parameters import active_layers_parameter_count, layer_weights
+from planner.formulas.parameters import (
+    active_experts_parameter_count,
+    active_layers_parameter_count,
+    expert_width,
+    layer_weights,
+)
 from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.explanation import Kind
@@ -54,7 +59,7 @@ def projections(arch: Architecture) -> Shapes:
             found[shape] = found.get(shape, 0) + weight.count
     if arch.measured:
         listed = sum(inner * outer * count for (inner, outer), count in found.items())
-        left = active_layers_parameter_count(arch) - listed
+        left = active_layers_parameter_count(arch) - active_experts_parameter_count(arch) - listed
         if left > 0:
             square = (arch.hidden, arch.hidden)
             found[square] = found.get(square, 0) + left / arch.hidden**2
@@ -113,31 +118,54 @@ def product_sizes(
 def experts_share(gpu: Gpu, arch: Architecture, dtype: str) -> Curve | None:
     """The same of a layer's routed experts, by tokens of a forward."""
     peak = gpu.flops_per_second(dtype)
-    seconds = experts_seconds(gpu, **experts_sizes(arch, ROWS, dtype))
-    if seconds is None:
-        return None
+    seconds: Num = 0.0
+    for times, kind, sizes in experts_kernels(gpu, arch, ROWS, dtype):
+        one = experts_seconds(gpu, **sizes) if kind == "experts" else products_seconds(gpu, **sizes)
+        if one is None:
+            return None
+        seconds = seconds + times * one
     flops = experts_flops(arch, tokens=ROWS) / arch.sparse_layers
     return Curve(np.log(ROWS), np.log(flops / (peak * seconds)))
 
 
-def experts_sizes(arch: Architecture, tokens: Num, dtype: str) -> dict[str, Any]:
-    """Sizes at which a layer's routed experts are asked for."""
-    return {
-        "tokens": tokens,
-        "hidden": arch.hidden,
-        "expert_intermediate": arch.expert_intermediate,
-        "experts": arch.experts,
-        "experts_per_token": arch.experts_per_token,
-        "dtype": dtype,
-    }
+def grouped(gpu: Gpu, dtype: str) -> bool:
+    """Whether torch has one kernel for all experts of a layer; else it multiplies one by one.
+
+    transformers 5 asks for ``grouped_mm`` unless told otherwise (modeling_utils.py,
+    get_correct_experts_implementation). torch 2.13 has it in bf16 for capabilities 9 and 10, and
+    takes a product for each expert elsewhere (``_grouped_mm_cuda``, GroupedMMUtils.h
+    ``_grouped_mm_fallback``), as transformers does below 8.0 (integrations/moe.py). A card of
+    unknown capability is taken for one that has it.
+    """
+    return dtype == "bf16" and (gpu.compute_capability or "9").partition(".")[0] in ("9", "10")
+
+
+def experts_met(arch: Architecture, tokens: Num) -> Num:
+    """Experts of a layer that so many tokens meet when they choose evenly."""
+    missed = 1.0 - arch.experts_per_token / max(arch.experts, 1)
+    return arch.experts * (1.0 - missed**tokens)
+
+
+def experts_kernels(
+    gpu: Gpu, arch: Architecture, tokens: Num, dtype: str
+) -> list[tuple[Num, Kind, dict[str, Any]]]:
+    """Kernels of a layer's routed experts over ``tokens``: how many alike, kind and sizes."""
+    hidden, width, chosen = arch.hidden, expert_width(arch), arch.experts_per_token
+    if grouped(gpu, dtype):
+        sizes: dict[str, Any] = {"tokens": tokens, "hidden": hidden, "expert_intermediate": width}
+        sizes |= {"experts": arch.experts, "experts_per_token": chosen, "dtype": dtype}
+        return [(1.0, "experts", sizes)]
+    met = experts_met(arch, tokens)
+    sizes = {"rows": tokens * chosen / met, "dtype": dtype}
+    return [
+        (met, "products", {**sizes, "inner": hidden, "outer": 2 * width}),
+        (met, "products", {**sizes, "inner": width, "outer": hidden}),
+    ]
 
 
 def experts_flops(arch: Architecture, *, tokens: Num) -> Num:
     """FLOPs of the experts of all layers, where they are products of their own."""
-    if arch.measured or not arch.sparse_layers:
-        return 0.0
-    values = (3 if arch.gated else 2) * arch.hidden * arch.expert_intermediate
-    return 2.0 * tokens * arch.sparse_layers * arch.experts_per_token * values
+    return 2.0 * tokens * active_experts_parameter_count(arch) if expert_width(arch) else 0.0
 
 
 def projections_flops(arch: Architecture, *, tokens: Num) -> Num:

@@ -90,8 +90,11 @@ def products(
 def experts(term: TimeTerm, gpu: Gpu, arch: Architecture, dtype: str, rows: float) -> Found:
     """Routed experts of every sparse layer."""
     rows = max(rows, 1.0)
-    one: Alike = (arch.sparse_layers, "experts", layers.experts_sizes(arch, rows, dtype))
-    yield from _at_share(term, gpu, [one], layers.experts_flops(arch, tokens=rows))
+    alike: list[Alike] = [
+        (arch.sparse_layers * float(times), kind, sizes)
+        for times, kind, sizes in layers.experts_kernels(gpu, arch, rows, dtype)
+    ]
+    yield from _at_share(term, gpu, alike, layers.experts_flops(arch, tokens=rows))
 
 
 Alike = tuple[float, Any, dict[str, Any]]

@@ -85,6 +85,19 @@ class Passing:
         return "fp32" if wide else self.dtype
 
     @property
+    def experts_dtype(self) -> str:
+        """What routed experts compute in: autocast does not know their products."""
+        return "fp32" if self.precision == "autocast-bf16" else self.dtype
+
+    @property
+    def expert_launches(self) -> Num:
+        """Kernels of one sparse layer's experts beyond a grouped one of each product."""
+        arch = self.arch
+        if not arch.experts or layers.grouped(self.gpu, self.experts_dtype):
+            return 0
+        return 2 * arch.sparse_layers / arch.layers * layers.experts_met(arch, self.rows)
+
+    @property
     def weights_train(self) -> bool:
         """Whether the layers' own weights get gradients."""
         return self.row.role.trained and not self.row.role.adapters

@@ -44,7 +44,7 @@ def computed(scene: Scene, row: Work) -> Terms | None:
     if it.runs_layers:
         hiding = found if it.backward else ahead
         found = (*found, *launches.of_pass(it, sum(term.seconds for term in hiding)))
-    return found
+    return launches.looped(it, found)
 
 
 def _causes(it: Passing) -> Iterator[TimeTerm]:
@@ -99,15 +99,16 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
         factors=assumed,
         look_ups=(look_ups.products, *asked, it.rows),
     )
-    if arch.sparse_layers and not arch.measured:
+    if layers.experts_flops(arch, tokens=1.0):
         flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
         yield by_share(
             it,
             passes.EXPERTS,
             times * flops,
-            read(layers.experts_share(it.gpu, arch, it.dtype), it.rows),
+            read(layers.experts_share(it.gpu, arch, it.experts_dtype), it.rows),
+            it.experts_dtype,
             factors=assumed,
-            look_ups=(look_ups.experts, it.gpu, arch, it.dtype, it.rows),
+            look_ups=(look_ups.experts, it.gpu, arch, it.experts_dtype, it.rows),
         )
     moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
     if it.adapters:

@@ -403,10 +403,11 @@ def test_a_backwards_products_have_an_interval_of_their_own() -> None:
         for name in (products | ({"attention"} if eager else set())) & backward.keys():
             one = backward[name]
             assert one.low == pytest.approx(one.seconds / 1.1)
-            assert one.high == pytest.approx(one.seconds / 0.8)
+            if name != "experts":  # which have a loop at their upper end
+                assert one.high == pytest.approx(one.seconds / 0.8)
         forward = terms(asked, "policy forward").values()
         host = "launches", "FSDP2's hooks"
-        kernels = [one for one in forward if not one.name.startswith(host)]
+        kernels = [one for one in forward if not one.name.startswith((*host, "experts"))]
         assert all(one.low is None and one.high is None for one in kernels)
 
 

@@ -13,4 +13,5 @@ FRAMEWORK = Framework(
     loss={"1": replace(AS_NAMED, name="plain 1")},
     steps_are_ours=True,
     loss_makes_reference=True,
+    looped_experts=("a trainer on transformers before 5", 1),
 )

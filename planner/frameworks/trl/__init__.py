@@ -149,6 +149,8 @@ FRAMEWORK = Framework(
     # prediction_step: _prepare_inputs generates for one eval batch, then compute_loss.
     validates_by_micro_batch=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    # trl 1.16.0 METADATA: transformers>=4.56.2; 5.0 is the first to group experts.
+    looped_experts=("transformers before 5, which TRL takes", 1),
     host=HostSide(
         imports_bytes=334 * MIB,
         # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.

@@ -184,6 +184,9 @@ FRAMEWORK = Framework(
     # trainer.val_before_train, true unless told otherwise.
     validates_first=True,
     sync_bucket_bytes=2 * GIB,
+    # verl 0.9.1 METADATA: transformers>=5.5.3; ulysses_sequence_parallel_size shares rows, over a
+    # node's GPUs at most where its examples use it.
+    looped_experts=("an earlier verl", 8),
     host=HostSide(
         imports_bytes=351 * MIB,
         # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration.
