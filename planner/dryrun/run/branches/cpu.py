@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from planner.dryrun.run.branches import flash
 from planner.dryrun.run.branches.grouped import grouped_products
@@ -26,6 +27,7 @@ class CpuBranches(Shaped):
 
     def __init__(self, batch_shape: BatchShape) -> None:
         self.batch_shape = batch_shape
+        self.numbered = WeakIdKeyDictionary()
 
     def scratch(self, func: Any, args: Any) -> int | None:
         """Bytes a CPU kernel takes and gives back inside one call."""
@@ -35,7 +37,7 @@ class CpuBranches(Shaped):
 
 @contextmanager
 def cpu_branches(
-    batch_shape: BatchShape, attention: str, device: str = "meta", packed_sequences: int = 1
+    batch_shape: BatchShape, attention: str, device: str = "meta"
 ) -> Iterator[CpuBranches]:
     """Have tensors without data go where a CPU's tensors go.
 
@@ -47,7 +49,7 @@ def cpu_branches(
     branches = CpuBranches(batch_shape)
     with ExitStack() as stack:
         if attention == "flash":
-            stack.enter_context(flash.kernels(branches, packed_sequences))
+            stack.enter_context(flash.kernels(branches))
         stack.enter_context(branches.masks())
         stack.enter_context(grouped_products())
         for module, name, instead in (
