@@ -65,6 +65,12 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             "The run's responses are counted once each; where prompts repeat, the reference "
             "scores fewer before it."
         )
+    for role, asked in scene.framework.attention.items():
+        if asked != plan.attention:
+            yield (
+                f"{scene.framework.label} runs the {role} with {asked} attention, whatever "
+                f"attention says ({plan.attention}), and stops without its package."
+            )
     if plan.compile and compile_breaks(plan):
         yield (
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "

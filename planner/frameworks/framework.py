@@ -135,6 +135,8 @@ class Framework:
     """Versions that ask a separate engine for each weight by itself; others announce them all."""
     host: HostSide = HostSide()
     """What its processes are to a node's RAM."""
+    attention: Mapping[str, str] = field(default_factory=dict)
+    """By role, the kernel that its code asks for whatever a plan's ``attention`` says."""
     words: Mapping[str, Word] = field(default_factory=dict)
     """What it calls a plan's fields, where it has words of its own."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}

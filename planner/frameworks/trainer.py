@@ -7,7 +7,7 @@ of ``on_<framework>.py`` in the method's folder: whoever comes later brings it. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from planner.rule import Rule
@@ -31,7 +31,5 @@ class Trainer:
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
     numbers_by_sequence: bool = False
     """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
-    attention: Mapping[str, str] = field(default_factory=dict)
-    """By role, the kernel that its code asks for whatever a plan's ``attention`` says."""
     own: Any = None
     """What a dry run of the framework's own code needs to know; None where it cannot be run so."""

@@ -15,7 +15,6 @@ from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.numeric import Num, some
-from planner.plan.trainers import trainer_for
 from planner.setup.models import ModelSetup
 from planner.setup.setup import Setup
 
@@ -79,7 +78,7 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
 
 def attention_of(plan: Plan, role: str) -> str:
     """A model's ``attention``: the plan's, unless the framework's code asks for another of it."""
-    return trainer_for(plan).attention.get(role, plan.attention)
+    return framework_named(plan.framework).attention.get(role, plan.attention)
 
 
 def kernel_of(plan: Plan, role: str = POLICY) -> Literal["eager", "sdpa", "flash"]:

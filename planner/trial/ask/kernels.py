@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Literal
 
+from planner.frameworks import framework_named
 from planner.plan import Plan, try_plan
 from planner.trial.ask.endings import CannotRun
 
@@ -12,18 +13,24 @@ PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 """Modules that transformers imports for an attention, by the plan's name of it."""
 
 
+NO_KERNELS = "FlashAttention has no kernels for a processor"
+
+
 def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, tuple[str, ...]]:
     """The plan with an attention that runs on this machine's device, and a note where it differs.
 
     Raises:
-        CannotRun: naming the field, where the model or its rows take no other.
+        CannotRun: naming the field, where the model, its rows or the framework take no other.
     """
-    package = PACKAGES.get(plan.attention)
-    if package is None or (kind == "cuda" and find_spec(package) is not None):
+    for role, asked in framework_named(plan.framework).attention.items():
+        if why := _missing(asked, kind):
+            raise CannotRun(
+                f"attention: {plan.framework} runs the {role} with {asked} attention whatever "
+                f"attention says, and {why}."
+            )
+    missing = _missing(plan.attention, kind)
+    if not missing:
         return plan, ()
-    missing = "FlashAttention has no kernels for a processor"
-    if kind == "cuda":
-        missing = f"{package} is not installed here"
     found, problems = try_plan({**plan.model_dump(), "attention": "sdpa"})
     if found is None:
         raise CannotRun(f"attention: {missing}; with torch's: {problems[0].sentence}")
@@ -31,3 +38,11 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
     if plan.batch_shape == "packed":
         mask = " Its mask over packed rows is memory of its own."
     return found, (f"{missing}: torch's attention ran in its place.{mask}",)
+
+
+def _missing(attention: str, kind: Literal["cpu", "cuda"]) -> str:
+    """Why an attention does not run on this machine's device; empty where it does."""
+    package = PACKAGES.get(attention)
+    if package is None or (kind == "cuda" and find_spec(package) is not None):
+        return ""
+    return f"{package} is not installed here" if kind == "cuda" else NO_KERNELS

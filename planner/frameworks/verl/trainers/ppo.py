@@ -6,8 +6,6 @@ from planner.rule import Rule
 
 TRAINER = Trainer(
     export=Estimator(name=lambda plan: "gae", critic=True),
-    # utils/model.py of 0.9.1, load_valuehead_model, lines 645 to 651 and 670 to 676.
-    attention={"critic": "flash"},
     rules=(
         Rule(
             "dtype",
