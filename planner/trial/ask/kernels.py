@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Literal
 
-from planner.frameworks import framework_named
 from planner.plan import Plan, try_plan
+from planner.setup.setup import models_of
+from planner.setup.workload import attention_of
 from planner.trial.ask.endings import CannotRun
 
 PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
@@ -22,8 +23,9 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
     Raises:
         CannotRun: naming the field, where the model, its rows or the framework take no other.
     """
-    for role, asked in framework_named(plan.framework).attention.items():
-        if why := _missing(asked, kind):
+    for role in (model.role for model in models_of(plan)):
+        asked = attention_of(plan, role)
+        if asked != plan.attention and (why := _missing(asked, kind)):
             raise CannotRun(
                 f"attention: {plan.framework} runs the {role} with {asked} attention whatever "
                 f"attention says, and {why}."
