@@ -75,8 +75,8 @@ def _memory(plan: Plan) -> Titled:
         value = getattr(plan, name)
         if value > 1:
             half = possible_batches({**plan.model_dump(), name: value // 2}).get(name, value // 2)
-            verb = "Halve" if half == value // 2 else "Lower"
-            yield title.replace("Halve", verb).format(half), {name: half}
+            lower = title if half == value // 2 else title.replace("Halve", "Lower")
+            yield lower.format(half), {name: half}
         if value > 3:
             yield title.partition(" to ")[0].replace("Halve", "Set") + " to 1", {name: 1}
     row = plan.prompt_tokens + plan.response_tokens

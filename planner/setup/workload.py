@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 FLASH = ("flash", "flash_attention_3")
 """Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
-POLICY = "policy"
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
@@ -81,13 +80,13 @@ def attention_of(plan: Plan, role: str) -> str:
     return framework_named(plan.framework).attention.get(role, plan.attention)
 
 
-def kernel_of(plan: Plan, role: str = POLICY) -> Literal["eager", "sdpa", "flash"]:
+def kernel_of(plan: Plan, role: str = "policy") -> Literal["eager", "sdpa", "flash"]:
     """Whose attention a model's activations are of: both FlashAttentions keep the same."""
     found = attention_of(plan, role)
     return "flash" if found in FLASH else found  # type: ignore[return-value]
 
 
-def compile_breaks(plan: Plan, role: str = POLICY) -> bool:
+def compile_breaks(plan: Plan, role: str = "policy") -> bool:
     """Whether compiled layers run eagerly after all.
 
     A flash-attn kernel breaks the graph, and inside a checkpoint a broken graph is

@@ -168,8 +168,8 @@ def _rollout(found: Obstacles) -> None:
             "Set sync_bucket_bytes to a multiple of 1,048,576.",
             sync_bucket_bytes=0,
         )
-    longest = plan.prompt_tokens + plan.response_tokens
-    if longest > (positions := facts_of(plan).policy.max_positions):
+    positions = facts_of(plan).policy.max_positions
+    if (longest := plan.prompt_tokens + plan.response_tokens) > positions:
         # workers/rollout/vllm_rollout/vllm_async_server.py, _validate_configs, line 1107.
         found.refuse(
             "response_tokens",

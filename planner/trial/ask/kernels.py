@@ -14,9 +14,6 @@ PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
 """Modules that transformers imports for an attention, by the plan's name of it."""
 
 
-NO_KERNELS = "FlashAttention has no kernels for a processor"
-
-
 def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, tuple[str, ...]]:
     """The plan with an attention that runs on this machine's device, and a note where it differs.
 
@@ -47,4 +44,8 @@ def _missing(attention: str, kind: Literal["cpu", "cuda"]) -> str:
     package = PACKAGES.get(attention)
     if package is None or (kind == "cuda" and find_spec(package) is not None):
         return ""
-    return f"{package} is not installed here" if kind == "cuda" else NO_KERNELS
+    return (
+        f"{package} is not installed here"
+        if kind == "cuda"
+        else "FlashAttention has no kernels for a processor"
+    )

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from planner.dryrun.run.branches import flash
 from planner.dryrun.run.branches.grouped import grouped_products
@@ -27,7 +26,6 @@ class CpuBranches(Shaped):
 
     def __init__(self, batch_shape: BatchShape) -> None:
         self.batch_shape = batch_shape
-        self.numbered = WeakIdKeyDictionary()
 
     def scratch(self, func: Any, args: Any) -> int | None:
         """Bytes a CPU kernel takes and gives back inside one call."""

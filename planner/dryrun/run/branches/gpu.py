@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel
 
 from planner.dryrun.run.branches import flash, linear_attention, sdpa
@@ -34,7 +33,6 @@ class Branches(Shaped):
 
     card: CardTraits
     batch_shape: BatchShape
-    numbered: WeakIdKeyDictionary = field(default_factory=WeakIdKeyDictionary)
     calls: Counter[str] = field(default_factory=Counter)
     """Calls of ``scaled_dot_product_attention`` by the kernel that took them."""
     notes: list[str] = field(default_factory=list)

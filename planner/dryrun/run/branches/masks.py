@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from unittest.mock import patch
 
 import torch
@@ -28,7 +28,7 @@ class Shaped:
     """Something that answers for batches of one shape, and for another for a while."""
 
     batch_shape: BatchShape
-    numbered: WeakIdKeyDictionary
+    numbered: ClassVar[Any] = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
     """Sequences in a packed row, by its positions, of those that have no values to read."""
 
     def sequences(self, position_ids: Tensor) -> int:

@@ -66,8 +66,8 @@ def micro_batch(plan: Plan, *, training: bool) -> list[Row]:
     size = int(q.micro_sequences if training else q.logprob_sequences)
     if plan.max_tokens_per_micro_batch and plan.batch_shape == "packed":
         size, left = divmod(int(q.micro_tokens if training else q.logprob_tokens), sum(longest))
-        alone = q.micro_alone if training else q.logprob_alone
-        if size == 1 and left < 2 < longest[1] and not alone:
+        shares = not (q.micro_alone if training else q.logprob_alone)
+        if size == 1 and left < 2 < longest[1] and shares:
             return [(longest[0], longest[1] - 2 + left), (1, 1)]
         response = min(longest[1], left - 1)
         return [longest] * size + [(left - response, response)] * (left > 1)
