@@ -28,7 +28,7 @@ class Shaped:
     """Something that answers for batches of one shape, and for another for a while."""
 
     batch_shape: BatchShape
-    numbered: ClassVar[Any] = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+    numbered: ClassVar[Any] = WeakIdKeyDictionary()
     """Sequences in a packed row, by its positions, of those that have no values to read."""
 
     def sequences(self, position_ids: Tensor) -> int:
