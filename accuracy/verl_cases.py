@@ -48,6 +48,8 @@ WIDE: dict[str, Any] = {"dtype": "fp32", "master_dtype": "none"}
 KEPT: dict[str, Any] = {"gradient_checkpointing": "none"}
 BUDGET: dict[str, Any] = {**PACKED, "max_tokens_per_micro_batch": 400, "prompts_per_step": 4}
 """Two rows and a half."""
+ALONE: dict[str, Any] = {**PACKED, "micro_batch_size": 1, "logprob_micro_batch_size": 1}
+"""A packed row that is one sequence, of which transformers makes no mask."""
 CHUNKED: dict[str, Any] = {"logits": "chunked", "logits_dtype": "fp32"}
 FP16: dict[str, Any] = {"dtype": "fp16", "optimizer": "adamw-foreach"}
 FLASH: dict[str, Any] = {"attention": "flash"}
@@ -102,6 +104,7 @@ def _case(name: str, method: str, *changes: dict[str, Any], tied: bool = False) 
 CASES = (
     _case("GRPO, packed", "grpo", PACKED),
     _case("GRPO, packed, KL", "grpo", PACKED, KL),
+    _case("GRPO, packed, one sequence, KL, kept", "grpo", ALONE, KL, KEPT),
     _case("GRPO, packed, entropy", "grpo", PACKED, ENTROPY),
     _case("GRPO, packed, KL, entropy, kept", "grpo", PACKED, KL, ENTROPY, KEPT),
     _case("GRPO, padded", "grpo", PADDED),
@@ -119,6 +122,7 @@ CASES = (
     _case("GRPO, budget, KL, entropy", "grpo", BUDGET, KL, ENTROPY),
     _case("GRPO, budget, LoRA, kept", "grpo", BUDGET, LORA, KEPT),
     _case("GRPO, budget, padded, KL", "grpo", BUDGET, PADDED, KL),
+    _case("GRPO, budget of one row", "grpo", BUDGET, {"max_tokens_per_micro_batch": 160}),
     _case("GRPO, one budget", "grpo", BUDGET, {"max_tokens_per_micro_batch": 4000}, tied=True),
     _case("PPO, budget", "ppo", BUDGET, {**ONE, "prompts_per_step": 8}),
     _case("GRPO, chunks, KL", "grpo", PACKED, CHUNKED, KL, tied=True),

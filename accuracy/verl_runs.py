@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -38,7 +38,9 @@ from planner.frameworks.verl.run.batches import batch
 from planner.frameworks.verl.run.made import settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
+from planner.plan import Plan
 from planner.setup.setup import setup_of
+from planner.setup.workload import kernel_of
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
@@ -75,7 +77,7 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
         tempfile.TemporaryDirectory() as name,
         loading,
         without_gpu(head),
-        flash() if plan.attention == "flash" else _attention(),
+        flash() if _flash(plan) else nullcontext(),
         process_group(),
         quiet(),
     ):
@@ -101,17 +103,9 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
             return peak_bytes(two_steps)
 
 
-@contextmanager
-def _attention() -> Iterator[None]:
-    """Verl asks for flash-attn in every critic; a CPU has none."""
-    kind = transformers.AutoModelForTokenClassification
-    load = kind.from_pretrained
-
-    def loaded(*args: Any, **kwargs: Any) -> Any:
-        return load(*args, **{**kwargs, "attn_implementation": "sdpa"})
-
-    with patch.object(kind, "from_pretrained", loaded):
-        yield
+def _flash(plan: Plan) -> bool:
+    """Whether any model runs by flash-attn, as every critic of verl's does; a CPU has none."""
+    return any(kernel_of(plan, model.role) == "flash" for model in setup_of(plan).models)
 
 
 def _checkpoints(folder: Path, case: Case) -> None:
@@ -138,7 +132,7 @@ def key(case: Case) -> str:
     plan = case.plan
     return digest(
         [
-            *(_sources(), *([code(flash)] if plan.attention == "flash" else [])),
+            *(_sources(), *([code(flash)] if _flash(plan) else [])),
             *({name: version(name) for name in LIBRARIES}, case.config, overrides(plan)),
             *(plan.length_distribution, plan.kl, plan.batch_shape),
         ]
@@ -148,7 +142,7 @@ def key(case: Case) -> str:
 @cache
 def _sources() -> list[str]:
     ran = (batches, made, steps, kernels, allocations, seams.Platform, seams.without_gpu)
-    own = (seams._patches, real_peaks, process_group, _attention, _checkpoints)
+    own = (seams._patches, real_peaks, process_group, _flash, _checkpoints)
     return [code(one) for one in (*ran, *own)]
 
 

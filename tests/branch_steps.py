@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,8 +120,13 @@ def step(
     dtype: torch.dtype = torch.bfloat16,
     tokens: int = TOKENS,
     autocast: bool = False,
+    lengths: tuple[int, ...] = (),
+    numbered: MutableMapping[torch.Tensor, int] | None = None,
 ) -> Ran:
-    """Forward and backward of a model as its plan's batches are shaped."""
+    """Forward and backward of a model as its plan's batches are shaped.
+
+    A packed row is of ``lengths``, or of two sequences; ``numbered`` is told how many.
+    """
     ran = Ran()
     with torch.device(device):
         model = hf.AutoModelForCausalLM.from_config(
@@ -136,9 +141,11 @@ def step(
         mask[0, :3] = 0
         extra["attention_mask"] = mask.to(device)
     if batch_shape == "packed":
-        lengths = (20, tokens - 20)
+        lengths = lengths or (20, tokens - 20)
         positions = torch.cat([torch.arange(length) for length in lengths])
         extra["position_ids"] = positions[None].to(device)
+        if numbered is not None:
+            numbered[extra["position_ids"]] = len(lengths)
     known = {tensor.untyped_storage()._cdata for tensor in model.parameters()}
     known |= {tensor.untyped_storage()._cdata for tensor in [ids, *extra.values()]}
     names = Names()

@@ -77,7 +77,9 @@ class Batch:
         self.rewards = torch.randn(SEQUENCES, generator=generator)
         self._at = 0
 
-    def rows(self, stage: Stage, plan: Plan, shape: tuple[Any, Any, Any], vocab: int) -> Rows:
+    def rows(
+        self, stage: Stage, plan: Plan, shape: tuple[Any, Any, Any], vocab: int, **_: Any
+    ) -> Rows:
         """As the step's own, of the sequences that are next."""
         rows, tokens, sequences = (int(size) for size in shape)
         taken = (self._at + torch.arange(sequences)) % SEQUENCES

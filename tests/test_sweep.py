@@ -24,6 +24,12 @@ BASES: dict[str, dict[str, Any]] = {
     "sft": {"method": "sft", "prompts_per_step": 512, "optimizer": "adamw-foreach"},
     "lora": {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "logits": "fused"},
     "verl": {"framework": "verl", "offload": "all-between-phases"},
+    "one sequence a row": {"method": "grpo", "attention": "sdpa", "batch_shape": "packed"},
+    "of a measured model": {
+        **{"method": "grpo", "attention": "sdpa", "batch_shape": "packed"},
+        **{"model": "moonshotai/Moonlight-16B-A3B", "gradient_checkpointing": "none"},
+    },
+    "verl's critic": {"method": "ppo", "framework": "verl", "attention": "sdpa"},
     "separate": {"gpus": 9, "rollout": "vllm-separate", "rollout_gpus": 1, "sharding": "zero2"},
     "one row": {"model": "EleutherAI/pythia-160m", "attention": "eager", "prompt_tokens": 64},
     "sliding": {"model": "google/gemma-3-1b-pt", "attention": "sdpa", "batch_shape": "full"},

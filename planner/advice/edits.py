@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from planner.methods import method_of
 from planner.plan import Plan
+from planner.plan.possible_batches import possible_batches
 from planner.plan.relevance import without_effect
 from planner.setup import references
 from planner.values.sharding import sharding_of
@@ -73,7 +74,9 @@ def _memory(plan: Plan) -> Titled:
     for title, name in HALVED.items():
         value = getattr(plan, name)
         if value > 1:
-            yield title.format(value // 2), {name: value // 2}
+            half = possible_batches({**plan.model_dump(), name: value // 2}).get(name, value // 2)
+            lower = title if half == value // 2 else title.replace("Halve", "Lower")
+            yield lower.format(half), {name: half}
         if value > 3:
             yield title.partition(" to ")[0].replace("Halve", "Set") + " to 1", {name: 1}
     row = plan.prompt_tokens + plan.response_tokens

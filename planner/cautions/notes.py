@@ -19,7 +19,7 @@ from planner.plan.loss import has_path
 from planner.plan.relevance import without_effect
 from planner.setup import references
 from planner.setup.quantities import pads_rollout
-from planner.setup.workload import compile_breaks
+from planner.setup.workload import attention_of, compile_breaks
 from planner.units import read_gib
 from planner.values.step_phases import ROLLOUT
 
@@ -66,6 +66,12 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             "The run's responses are counted once each; where prompts repeat, the reference "
             "scores fewer before it."
         )
+    for model in scene.setup.models:
+        if (asked := attention_of(plan, model.role)) != plan.attention:
+            yield (
+                f"{scene.framework.label} runs the {model.role} with {asked} attention, whatever "
+                f"attention says ({plan.attention}), and stops without its package."
+            )
     if plan.compile and compile_breaks(plan):
         yield (
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "

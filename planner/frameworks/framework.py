@@ -138,6 +138,8 @@ class Framework:
     that may share a row there, which no plan says: each loops for every one of their rows."""
     host: HostSide = HostSide()
     """What its processes are to a node's RAM."""
+    attention: Mapping[str, str] = field(default_factory=dict)
+    """By role, the kernel that its code asks for whatever a plan's ``attention`` says."""
     words: Mapping[str, Word] = field(default_factory=dict)
     """What it calls a plan's fields, where it has words of its own."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}

@@ -68,8 +68,9 @@ class Quantities:
     planned; ``training`` and ``scoring`` are what time is planned for. An update ends with an
     optimizer step, which may follow every micro-batch; ``micro_rows`` and ``micro_row_tokens``
     describe one training forward (a packed micro-batch is one long row); ``micro_batches`` is the
-    number of forwards per update (gradient accumulation); the ``logprob_`` fields say the same of a
-    forward without gradient.
+    number of forwards per update (gradient accumulation); ``micro_alone`` is 1 where every packed
+    row is one sequence, and nothing keeps it apart from others; the ``logprob_`` fields say the
+    same of a forward without gradient.
     """
 
     training_gpus: Num
@@ -84,10 +85,12 @@ class Quantities:
     micro_rows: Num
     micro_row_tokens: Num
     micro_sequences: Num
+    micro_alone: Num
     micro_batches: Num
     logprob_rows: Num
     logprob_row_tokens: Num
     logprob_sequences: Num
+    logprob_alone: Num
     training: Passes
     scoring: Passes
     optimizer_rounds: Num
@@ -159,10 +162,12 @@ def quantities(plan: Plan) -> Quantities:
         micro_rows=micro[0],
         micro_row_tokens=micro[1],
         micro_sequences=micro[2],
+        micro_alone=_alone(plan, plan.micro_batch_size, per_update, pair),
         micro_batches=micro_batches if accumulates else 1,
         logprob_rows=logprob[0],
         logprob_row_tokens=logprob[1],
         logprob_sequences=logprob[2],
+        logprob_alone=_alone(plan, plan.logprob_micro_batch_size, per_step, pair),
         training=training,
         scoring=scoring,
         optimizer_rounds=updates if accumulates else training.rounds,
@@ -212,6 +217,18 @@ def _micro_batch(
         return sequences, row_tokens, sequences
     filled = minimum(maximum(budget, unit_tokens), unit_tokens * available)
     return 1, where(budget > 0, filled, size * unit_tokens), sequences
+
+
+def _alone(plan: Plan, size: Num, available: Num, pair: int) -> Num:
+    """1 where a packed forward of ``size`` units of ``pair`` rows is a single sequence, else 0.
+
+    Shorter sequences share a token budget of whatever size, and a row that was packed of a data
+    set's texts, unless there is only one.
+    """
+    if plan.batch_shape != "packed" or not method_of(plan).generates:
+        return 0
+    budget = plan.max_tokens_per_micro_batch
+    return where(where(budget > 0, available, size) * pair == 1, 1, 0)
 
 
 def _passes(

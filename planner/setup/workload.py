@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
-from planner.numeric import Num
+from planner.numeric import Num, some
 from planner.setup.models import ModelSetup
 from planner.setup.setup import Setup
 
@@ -29,7 +31,7 @@ def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
     trains = "inputs"
     if model.trained:
         trains = "lora" if model.adapted else "all"
-    return _workload(setup, model, gpu, q.micro_rows, q.micro_row_tokens, trains)
+    return _workload(setup, model, gpu, (q.micro_rows, q.micro_row_tokens, q.micro_alone), trains)
 
 
 def inference_workload(
@@ -37,7 +39,8 @@ def inference_workload(
 ) -> Workload:
     """One forward without gradient on one GPU; ``disabled`` leaves its adapters out."""
     q = setup.q
-    return _workload(setup, model, gpu, q.logprob_rows, q.logprob_row_tokens, "none", disabled)
+    rows = q.logprob_rows, q.logprob_row_tokens, q.logprob_alone
+    return _workload(setup, model, gpu, rows, "none", disabled)
 
 
 def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
@@ -72,19 +75,25 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
     return setup.plan.finetuning == "qlora" and model.adapted
 
 
-def kernel_of(plan: Plan) -> Literal["eager", "sdpa", "flash"]:
-    """Whose attention the activations are of: both FlashAttentions keep the same."""
-    return "flash" if plan.attention == "flash_attention_3" else plan.attention
+def attention_of(plan: Plan, role: str) -> str:
+    """A model's ``attention``: the plan's, unless the framework's code asks for another of it."""
+    return framework_named(plan.framework).attention.get(role, plan.attention)
 
 
-def compile_breaks(plan: Plan) -> bool:
+def kernel_of(plan: Plan, role: str = "policy") -> Literal["eager", "sdpa", "flash"]:
+    """Whose attention a model's activations are of: both FlashAttentions keep the same."""
+    found = attention_of(plan, role)
+    return "flash" if found in FLASH else found  # type: ignore[return-value]
+
+
+def compile_breaks(plan: Plan, role: str = "policy") -> bool:
     """Whether compiled layers run eagerly after all.
 
     A flash-attn kernel breaks the graph, and inside a checkpoint a broken graph is
     not compiled at all: published compiled runs with both need what eager ones do
     (docs/accuracy.md, prime-rl).
     """
-    return plan.attention in FLASH and plan.gradient_checkpointing == "full"
+    return kernel_of(plan, role) == "flash" and plan.gradient_checkpointing == "full"
 
 
 def with_liger(setup: Setup, model: ModelSetup) -> bool:
@@ -98,21 +107,26 @@ def _workload(
     setup: Setup,
     model: ModelSetup,
     gpu: Gpu,
-    rows: Num,
-    tokens: Num,
+    shape: tuple[Num, Num, Num],
     trains: str,
     disabled: bool = False,
 ) -> Workload:
-    plan = setup.plan
+    """Of ``shape``: rows, tokens of a row, and whether each row is one sequence though packed."""
+    plan, (rows, tokens, alone) = setup.plan, shape
+    attention = kernel_of(plan, model.role)
+    # flash-attn's packed rows have no mask anyway.
+    bare = attention == "sdpa" and some(alone)
+    full = bare and not isinstance(alone, np.ndarray)
     return Workload(
         sequences=rows,
         tokens=tokens,
         positions=rows if framework_named(plan.framework).numbers_rows else 1,
-        batch_shape=plan.batch_shape,
-        attention=kernel_of(plan),
+        batch_shape="full" if full else plan.batch_shape,
+        alone=alone if bare and not full else 0,
+        attention=attention,
         precision=precision_of(setup, model),
         trains=trains,
-        compiled=plan.compile and not compile_breaks(plan),
+        compiled=plan.compile and not compile_breaks(plan, model.role),
         **_with(setup, model, gpu, adapters=model.adapted and not disabled),
     )
 

@@ -36,15 +36,20 @@ class Rows:
 
 def training_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
     """Rows of one training forward on one GPU."""
-    return _rows(stage, plan, (q.micro_rows, q.micro_row_tokens, q.micro_sequences), vocab)
+    shape = q.micro_rows, q.micro_row_tokens, q.micro_sequences
+    return _rows(stage, plan, shape, vocab, alone=bool(q.micro_alone))
 
 
 def scoring_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
     """Rows of one forward without gradient on one GPU."""
-    return _rows(stage, plan, (q.logprob_rows, q.logprob_row_tokens, q.logprob_sequences), vocab)
+    shape = q.logprob_rows, q.logprob_row_tokens, q.logprob_sequences
+    return _rows(stage, plan, shape, vocab, alone=bool(q.logprob_alone))
 
 
-def _rows(stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab: int) -> Rows:
+def _rows(
+    stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab: int, *, alone: bool
+) -> Rows:
+    """A packed row of one capped sequence that is not ``alone`` ends in a short one."""
     rows, tokens, sequences = (int(size) for size in shape)  # type: ignore[call-overload]
     ids = torch.randint(vocab, (rows, tokens), device=stage.device)
     mask = positions = None
@@ -52,6 +57,6 @@ def _rows(stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab:
         mask = torch.ones_like(ids)
         mask[:, 0] = 0
     if plan.batch_shape == "packed":
-        length = plan.prompt_tokens + plan.response_tokens
-        positions = (torch.arange(tokens, device=stage.device) % length).unsqueeze(0)
+        longest = plan.prompt_tokens + plan.response_tokens
+        positions = stage.numbered(tokens, longest if alone else min(longest, tokens - 1))
     return Rows(ids, mask, positions, sequences)

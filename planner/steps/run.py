@@ -15,6 +15,7 @@ from planner.plan import Plan
 from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
+from planner.setup.workload import attention_of
 from planner.steps import models, optimizers, shards
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
@@ -114,9 +115,9 @@ def build(
     """
     setup = setup_of(plan)
     run = Run(setup=setup, stage=stage)
-    attention = stage.attention(plan.attention)
     for model in setup.models:
         with stage.region(role=model.role, category="parameters"):
+            attention = stage.attention(attention_of(plan, model.role))
             settings = models.settings_of(configs[model.config], attention)
             run.models[model.role] = _placed(run, model, settings, wrap)
     return run

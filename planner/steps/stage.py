@@ -122,6 +122,10 @@ class Stage:
         """Transformers' name of the implementation of a plan's attention."""
         return "flash_attention_2" if kind == "flash" else kind
 
+    def numbered(self, tokens: int, longest: int) -> torch.Tensor:
+        """Positions [1, tokens] of a packed row of sequences that are ``longest`` tokens long."""
+        return (torch.arange(tokens, device=self.device) % longest).unsqueeze(0)
+
     def padded(self) -> AbstractContextManager[None]:
         """Inside, rows are padded whatever the plan's batches are. Nothing in a real run."""
         return nullcontext()

@@ -196,10 +196,12 @@ def attention(
     tokens: Num,
     row_tokens: Num,
     rows: Num,
+    alone: Num = 0,
 ) -> Attention | None:
     """Attention of all layers over ``tokens`` of a step, ``rows`` of them in one forward.
 
-    A kernel that is given a mask computes the whole square, of all that is packed in a row.
+    A kernel that is given a mask computes the whole square, of all that is packed in a row; where
+    one sequence is (``alone``) it is given none.
     None where nothing is known of the card.
     """
     causal = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
@@ -232,7 +234,7 @@ def attention(
     if not masked:
         return Attention(causal, share, one, slower)
     whole = 4.0 * arch.cache_layers * arch.heads * arch.head_dim * tokens * length
-    return Attention(whole, share, one, slower)
+    return Attention(alone * causal + (1 - alone) * whole, share, one, slower)
 
 
 def _slower(gpu: Gpu, how: str, torch_version: str) -> float:

@@ -28,6 +28,10 @@ class Passing:
         """Forwards that the step is made of: one a round, unless a round unrolls several."""
         self.rows: Num = row.tokens / self.forwards
         """Positions of one forward."""
+        self.alone = scene.q.logprob_alone if row.run == "score" else scene.q.micro_alone
+        """1 where that is one sequence."""
+        self.attention = workload.attention_of(plan, row.role.name)
+        """The kernel's name."""
         self.precision: str = plan.dtype
         if self.model is not None and not row.elsewhere:
             self.precision = workload.precision_of(setup, self.model)
@@ -51,7 +55,7 @@ class Passing:
         liger = plan.liger if model is None else workload.with_liger(self.scene.setup, model)
         if liger:
             return "liger"
-        if plan.compile and not workload.compile_breaks(plan):
+        if plan.compile and not workload.compile_breaks(plan, self.row.role.name):
             return "compiled"
         return "autocast" if self.precision == "autocast-bf16" else "eager"
 
@@ -74,8 +78,8 @@ class Passing:
     @property
     def kernels(self) -> int:
         """Kernels of one layer's forward."""
-        attention, autocast = self.scene.plan.attention, self.precision == "autocast-bf16"
-        return layer_kernels(self.arch, self.mode, attention, self.adapted, autocast=autocast)
+        autocast = self.precision == "autocast-bf16"
+        return layer_kernels(self.arch, self.mode, self.attention, self.adapted, autocast=autocast)
 
     @property
     def adapter_dtype(self) -> str:

@@ -77,7 +77,8 @@ def _forward(it: Passing) -> Terms:
     row, memory = it.row, it.scene.memory
     if type(memory) is not dict:
         return tuple(_layers(it, backward=False))
-    key = _forward, row.role, row.elsewhere, it.drops, row.tokens, row.row_tokens, it.forwards
+    size = row.tokens, row.row_tokens, it.forwards, it.alone
+    key = _forward, row.role, row.elsewhere, it.drops, *size
     if key not in memory:
         memory[key] = tuple(_layers(it, backward=False))
     return memory[key]  # type: ignore[no-any-return]
@@ -117,8 +118,9 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
     found = layers.attention(
         it.gpu,
         arch,
-        how=plan.attention,
+        how=it.attention,
         batch_shape=plan.batch_shape,
+        alone=it.alone,
         torch_version=plan.torch_version,
         dtype=it.dtype,
         tokens=row.tokens,
@@ -127,7 +129,7 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
     )
     yield _attention(it, found, backward)
     size = row.tokens * moved
-    if plan.attention == "eager":
+    if it.attention == "eager":
         scores = SCORE_BYTES(
             tokens=row.tokens,
             row_tokens=row.row_tokens,
@@ -141,7 +143,7 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
 def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> TimeTerm:
     if found is None:
         return UNKNOWN
-    how, operations, quotient = it.scene.plan.attention, 1.0, 1.0
+    how, operations, quotient = it.attention, 1.0, 1.0
     share, factors = found.share, None
     if backward:
         quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)

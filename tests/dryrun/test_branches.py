@@ -168,13 +168,10 @@ def test_flash_keeps_queries_keys_values_output_and_statistics_once() -> None:
 
 
 def test_packed_flash_knows_its_sequences() -> None:
-    with gpu_branches(
-        card=AMPERE,
-        batch_shape="packed",
-        attention="flash",
-        packed_sequences=5,
-    ):
-        assert step("llama", "flash", "packed", "meta").saved[6 * 4, "int32"] == 2
+    lengths = (1, 2, 3, 5, 8)
+    with gpu_branches(card=AMPERE, batch_shape="packed", attention="flash") as branches:
+        told = {"tokens": sum(lengths), "lengths": lengths, "numbered": branches.numbered}
+        assert step("llama", "flash", "packed", "meta", **told).saved[6 * 4, "int32"] == 2
 
 
 def test_dropout_is_the_fused_kernel_with_a_mask_of_booleans() -> None:

@@ -68,6 +68,16 @@ def test_rows_at_their_cap_would_leave_budgets_empty() -> None:
     assert max(map(sum, _cut(capped))) == 2 * ROW < max(map(sum, _cut(plan))) == 400
 
 
+@pytest.mark.parametrize("budget", [ROW, ROW + 1, ROW + 2, 2 * ROW])
+def test_a_budget_of_one_row_is_filled_by_two(budget: int) -> None:
+    """Which a mask keeps apart; a run's only sequence is alone in it."""
+    plan = _case(max_tokens_per_micro_batch=budget).plan
+    assert [len(rows) for rows in _cut(plan)] == [2, 2]
+    assert {sum(rows) for rows in _cut(plan)} == {budget}
+    single = {"prompts_per_step": 1, "responses_per_prompt": 2, "gpus": 2}
+    assert _cut(_case(max_tokens_per_micro_batch=budget, **single).plan) == [[ROW]]
+
+
 def _seen(method: str, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> set[tuple[str, int]]:
     """Which engine went forward for what, and with how many tokens."""
     seen: set[tuple[str, int]] = set()

@@ -152,6 +152,8 @@ BROKEN: list[dict[str, Any]] = [
     {"framework": "verl", "reference": "copy"},
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
+    {"framework": "verl", "logprob_micro_batch_size": 3},
+    {"method": "ppo", "framework": "verl", "dtype": "fp32", "master_dtype": "none"},
     {"framework": "trl", "kl": "reward"},
     {"method": "rloo", "framework": "trl", "kl": "loss"},
     {"method": "rloo", "framework": "trl", "entropy": True},

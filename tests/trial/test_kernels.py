@@ -43,6 +43,18 @@ def test_what_takes_no_other_attention_is_refused_by_the_field() -> None:
     assert describe(request_of(plan)).refused.startswith("attention: ")
 
 
+def test_a_kernel_that_only_the_framework_asks_for_has_no_other_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """verl's critic, whatever attention says."""
+    plan = Plan(framework="verl", method="ppo", attention="sdpa")
+    with pytest.raises(CannotRun, match="^attention: verl runs the critic with flash attention"):
+        with_kernels_here(plan, "cpu")
+    assert with_kernels_here(Plan(framework="verl", attention="sdpa"), "cpu")[1] == ()
+    monkeypatch.setattr("planner.trial.ask.kernels.find_spec", lambda _: object())
+    assert with_kernels_here(plan, "cuda") == (plan, ())
+
+
 def test_a_trial_of_it_ends_with_figures(tmp_path: Path) -> None:
     assert "torch's attention" in describe(request_of(FLASH)).notes[0]
     result = result_of(command(FLASH, "--device", "cpu", data=tmp_path))

@@ -121,6 +121,13 @@ class DryStage(Stage):
         """The stand-in for a kernel that is not installed here; both FlashAttentions have one."""
         return implementation_name("flash" if kind in FLASH else kind)  # type: ignore[arg-type]
 
+    def numbered(self, tokens: int, longest: int) -> torch.Tensor:
+        """The branches are told how many sequences there are."""
+        found = super().numbered(tokens, longest)
+        if self._branches is not None:
+            self._branches.numbered[found] = -(-tokens // longest)
+        return found
+
     def padded(self) -> AbstractContextManager[None]:
         """Masks are made as padding needs them."""
         return nullcontext() if self._branches is None else self._branches.shaped("padded")

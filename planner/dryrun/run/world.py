@@ -27,7 +27,6 @@ from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.formulas.lora import adapts_experts
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
 from planner.setup.workload import kernel_of, targets
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
@@ -76,14 +75,14 @@ def world(
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
+    kinds = {kernel_of(plan, model.role) for model in setup_of(plan).models}
+    attention = "flash" if "flash" in kinds else kernel_of(plan)
     if on == "cpu":
-        sequences = int(quantities(plan).micro_sequences)
-        return cpu_branches(plan.batch_shape, kernel_of(plan), device, sequences)
+        return cpu_branches(plan.batch_shape, attention, device)
     return gpu_branches(
         card=traits(facts_of(plan).gpu, plan.torch_version),
         batch_shape=plan.batch_shape,
-        attention=kernel_of(plan),
-        packed_sequences=int(quantities(plan).micro_sequences),
+        attention=attention,
     )
 
 

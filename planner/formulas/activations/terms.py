@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
@@ -14,7 +15,7 @@ from planner.catalog.architecture import Architecture
 from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
-from planner.numeric import Num, remembered, total
+from planner.numeric import Num, remembered, some, total
 from planner.term import Term
 
 
@@ -72,11 +73,26 @@ def shared_by_roles(make: Maker) -> Maker:
     def look_up(
         arch: Architecture, workload: Workload, *, role: str, **kwargs: Any
     ) -> tuple[Term, ...]:
+        if some(workload.alone):
+            return tuple(_by_rows(look_up, arch, workload, role=role, **kwargs))
         if arch.measured:
             return make(arch, workload, role=role, **kwargs)
         return tuple([term.of(role) for term in known(arch, workload, role="", **kwargs)])
 
     return cast("Maker", look_up)
+
+
+def _by_rows(
+    make: Maker, arch: Architecture, workload: Workload, **kwargs: Any
+) -> Iterator[Term]:
+    """A sweep's terms of packed rows that are one sequence, without a mask, and of the others."""
+    alone = workload.alone
+    for share, shape in ((alone, "full"), (1 - alone, workload.batch_shape)):
+        for term in make(arch, replace(workload, alone=0, batch_shape=shape), **kwargs):
+            inputs = {**term.inputs, "copies": share * term.inputs["copies"]}
+            yield term._replace(
+                bytes=share * term.bytes, inputs=inputs, tensors=share * term.tensors
+            )
 
 
 def highest(

@@ -31,6 +31,8 @@ class Workload:
     batch_shape: str
     """``full`` (no pad token, no mask), ``padded`` (at least one pad token, so that
     Transformers builds a mask) or ``packed`` (rows joined, kept apart by position)."""
+    alone: Num = 0
+    """In a sweep, 1 where a packed row is one sequence: there Transformers makes no mask."""
     attention: str
     """``eager``, ``sdpa`` or ``flash`` (the flash-attn package)."""
     precision: str

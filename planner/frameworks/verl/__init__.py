@@ -8,6 +8,7 @@ from planner.frameworks.framework import Framework, RewardEngine
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.frameworks.verl.words import WORDS, batch_options
+from planner.numeric import maximum
 from planner.rule import Rule
 from planner.units import GIB, MIB
 from planner.values.sharding import sharding_of
@@ -65,6 +66,8 @@ FRAMEWORK = Framework(
         )
     },
     defaults=_defaults,
+    # utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676.
+    attention={"critic": "flash"},
     words=WORDS,
     batch_options=batch_options,
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
@@ -146,6 +149,23 @@ FRAMEWORK = Framework(
             lambda p: p.rollout not in ("vllm-colocated", "vllm-separate", "none"),
             "verl generates with an engine.",
             "Set rollout to vllm-colocated.",
+        ),
+        # workers/engine/utils.py, prepare_micro_batches, line 125.
+        Rule(
+            "logprob_micro_batch_size",
+            lambda p: (
+                (p.max_tokens_per_micro_batch == 0)
+                & (
+                    p.prompts_per_step
+                    * p.responses_per_prompt
+                    % (maximum(p.gpus - p.rollout_gpus, 1) * p.logprob_micro_batch_size)
+                    != 0
+                )
+            ),
+            "verl cuts a step's sequences on each GPU (prompts_per_step × responses_per_prompt ÷ "
+            "training GPUs) into even micro-batches: data size must be divisible by "
+            "force_group_size * micro_batch_size_per_gpu, where a group is one sequence.",
+            "Set logprob_micro_batch_size to a divisor.",
         ),
         # experimental/one_step_off_policy and experimental/fully_async_policy.
         Rule(

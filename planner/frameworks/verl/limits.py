@@ -169,6 +169,15 @@ def _rollout(found: Obstacles) -> None:
             "Set sync_bucket_bytes to a multiple of 1,048,576.",
             sync_bucket_bytes=0,
         )
+    positions = facts_of(plan).policy.max_positions
+    if (longest := plan.prompt_tokens + plan.response_tokens) > positions:
+        # workers/rollout/vllm_rollout/vllm_async_server.py, _validate_configs, line 1107.
+        found.refuse(
+            "response_tokens",
+            f"verl's engine does not start: max_model_len ({longest}) should be less than or equal "
+            f"to max_position_embeddings ({positions}).",
+            "Lower prompt_tokens or response_tokens, or set config to one with more positions.",
+        )
     found.only(
         "resampling_factor",
         1.0,

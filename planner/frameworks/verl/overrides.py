@@ -66,10 +66,13 @@ def _optimizer(plan: Plan, prefix: str) -> dict[str, object]:
     }
 
 
-def _model(plan: Plan, prefix: str, name: str) -> dict[str, object]:
+def _model(plan: Plan, prefix: str, name: str, *, asks: bool = True) -> dict[str, object]:
+    """A critic ``asks`` for no kernel: verl takes FlashAttention-2 whatever it is told."""
     values: dict[str, object] = {
         f"{prefix}.path": name,
-        f"+{prefix}.override_config.attn_implementation": ATTENTION[plan.attention],
+        f"+{prefix}.override_config.attn_implementation": (
+            ATTENTION[plan.attention] if asks else None
+        ),
         f"{prefix}.enable_gradient_checkpointing": plan.gradient_checkpointing == "full",
         f"{prefix}.enable_activation_offload": plan.activation_offload,
         f"{prefix}.use_remove_padding": plan.batch_shape == "packed",
@@ -159,7 +162,7 @@ def _critic(plan: Plan) -> dict[str, object]:
         "critic.strategy": STRATEGY[plan.sharding],
         **_fsdp(plan, "critic.fsdp"),
         **_optimizer(plan, "critic.optim"),
-        **_model(plan, "critic.model", plan.critic_model or plan.model),
+        **_model(plan, "critic.model", plan.critic_model or plan.model, asks=False),
         "critic.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
         "critic.forward_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
         "critic.ppo_max_token_len_per_gpu": budget or None,

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from typing import Literal
 
 from planner.plan import Plan, try_plan
+from planner.setup.setup import models_of
+from planner.setup.workload import attention_of
 from planner.trial.ask.endings import CannotRun
 
 PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
@@ -16,14 +18,18 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
     """The plan with an attention that runs on this machine's device, and a note where it differs.
 
     Raises:
-        CannotRun: naming the field, where the model or its rows take no other.
+        CannotRun: naming the field, where the model, its rows or the framework take no other.
     """
-    package = PACKAGES.get(plan.attention)
-    if package is None or (kind == "cuda" and find_spec(package) is not None):
+    for role in (model.role for model in models_of(plan)):
+        asked = attention_of(plan, role)
+        if asked != plan.attention and (why := _missing(asked, kind)):
+            raise CannotRun(
+                f"attention: {plan.framework} runs the {role} with {asked} attention whatever "
+                f"attention says, and {why}."
+            )
+    missing = _missing(plan.attention, kind)
+    if not missing:
         return plan, ()
-    missing = "FlashAttention has no kernels for a processor"
-    if kind == "cuda":
-        missing = f"{package} is not installed here"
     found, problems = try_plan({**plan.model_dump(), "attention": "sdpa"})
     if found is None:
         raise CannotRun(f"attention: {missing}; with torch's: {problems[0].sentence}")
@@ -31,3 +37,15 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
     if plan.batch_shape == "packed":
         mask = " Its mask over packed rows is memory of its own."
     return found, (f"{missing}: torch's attention ran in its place.{mask}",)
+
+
+def _missing(attention: str, kind: Literal["cpu", "cuda"]) -> str:
+    """Why an attention does not run on this machine's device; empty where it does."""
+    package = PACKAGES.get(attention)
+    if package is None or (kind == "cuda" and find_spec(package) is not None):
+        return ""
+    return (
+        f"{package} is not installed here"
+        if kind == "cuda"
+        else "FlashAttention has no kernels for a processor"
+    )

@@ -35,7 +35,7 @@ class CpuBranches(Shaped):
 
 @contextmanager
 def cpu_branches(
-    batch_shape: BatchShape, attention: str, device: str = "meta", packed_sequences: int = 1
+    batch_shape: BatchShape, attention: str, device: str = "meta"
 ) -> Iterator[CpuBranches]:
     """Have tensors without data go where a CPU's tensors go.
 
@@ -47,7 +47,7 @@ def cpu_branches(
     branches = CpuBranches(batch_shape)
     with ExitStack() as stack:
         if attention == "flash":
-            stack.enter_context(flash.kernels(branches, packed_sequences))
+            stack.enter_context(flash.kernels(branches))
         stack.enter_context(branches.masks())
         stack.enter_context(grouped_products())
         for module, name, instead in (

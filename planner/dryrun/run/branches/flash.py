@@ -39,12 +39,12 @@ def register() -> None:
 
 
 @contextmanager
-def kernels(shaped: Shaped, sequences: int) -> Iterator[None]:
-    """Inside, :data:`NAME` runs for batches of a shape whose packed rows hold ``sequences``."""
+def kernels(shaped: Shaped) -> Iterator[None]:
+    """Inside, :data:`NAME` runs for batches of a shape."""
     register()
     ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, shaped.flash_mask)
     try:
-        with patch.multiple(original, **_replacements(shaped, sequences)):
+        with patch.multiple(original, **_replacements(shaped)):
             yield
     finally:
         ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, flash_attention_mask)
@@ -55,7 +55,7 @@ def _load(implementation: str | None, *args: Any, **kwargs: Any) -> Any:
     return None if implementation == NAME else _LOAD(implementation, *args, **kwargs)
 
 
-def _replacements(shaped: Shaped, sequences: int) -> dict[str, Any]:
+def _replacements(shaped: Shaped) -> dict[str, Any]:
     """What stands in for functions of ``transformers.modeling_flash_attention_utils``."""
     functions = (flash_attention, flash_attention, None, original._pad_input, _never)
     keywords = original._lazy_define_process_function(flash_attention)  # type: ignore[no-untyped-call]
@@ -65,9 +65,10 @@ def _replacements(shaped: Shaped, sequences: int) -> dict[str, Any]:
             return False
         increasing = torch.arange(position_ids.shape[1], device=position_ids.device)
         (increasing + position_ids.min() - position_ids).abs().sum().bool()
-        return shaped.batch_shape == "packed"
+        return shaped.sequences(position_ids) > 1
 
     def prepare_fa_kwargs_from_position_ids(position_ids: Tensor) -> Any:
+        sequences = shaped.sequences(position_ids)
         position_ids = position_ids.reshape(-1)
         _ = position_ids == position_ids.min()
         boundaries = position_ids.new_empty(sequences + 1, dtype=torch.int32)

@@ -84,7 +84,7 @@ def implementation_name(attention: Kernels) -> str:
 
 @contextmanager
 def gpu_branches(
-    *, card: CardTraits, batch_shape: BatchShape, attention: Kernels, packed_sequences: int = 1
+    *, card: CardTraits, batch_shape: BatchShape, attention: Kernels
 ) -> Iterator[Branches]:
     """Have meta and fake CPU tensors go where a CUDA card's tensors go.
 
@@ -97,8 +97,7 @@ def gpu_branches(
     Args:
         card: what decides the kernels.
         batch_shape: shape of the batches; :meth:`Branches.shaped` changes it for a while.
-        attention: the plan's word.
-        packed_sequences: sequences in one packed row.
+        attention: the plan's word; ``flash`` where any model has it.
 
     Yields:
         What was decided, with the sentences the answer should carry.
@@ -117,7 +116,7 @@ def gpu_branches(
         put(patch.multiple(functional, scaled_dot_product_attention=attend, dropout=dropout))
         put(branches.masks())
         if attention == "flash":
-            put(flash.kernels(branches, packed_sequences))
+            put(flash.kernels(branches))
         put(as_on_cuda())
         put(grouped_products())
         put(checked())

@@ -1,8 +1,9 @@
-"""What transformers' mask code asks of a batch's values, answered from the plan.
+"""What transformers' mask code asks of a batch's values, answered as it would be of real ones.
 
 The functions replaced read data (is every token real? does a row hold several sequences?) or ask
 whether a tensor is fake. Each one here runs the operators of the original, version 5.23, and
-answers what a batch of the plan's shape would have made it answer.
+answers what a batch of the plan's shape would have made it answer. ``docs/dry-run.md`` lists every
+branch of this kind that a dry run meets.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import masking_utils
 
 BatchShape = Literal["full", "padded", "packed"]
@@ -24,6 +28,21 @@ class Shaped:
     """Something that answers for batches of one shape, and for another for a while."""
 
     batch_shape: BatchShape
+    numbered: ClassVar[Any] = WeakIdKeyDictionary()
+    """Sequences in a packed row, by its positions, of those that have no values to read."""
+
+    def sequences(self, position_ids: Tensor) -> int:
+        """How many sequences a row's positions [1, tokens] number.
+
+        Values are read where there are some. Of positions that nobody made here (a data set's
+        rows, filled by texts of any length) there are two: as many as make a mask.
+        """
+        if self.batch_shape != "packed":
+            return 1
+        if isinstance(position_ids, FakeTensor) or position_ids.is_meta:
+            return int(self.numbered.get(position_ids, 2))
+        with _disable_current_modes():
+            return 1 + int((position_ids.diff(dim=-1) != 1).sum())
 
     @contextmanager
     def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
@@ -38,8 +57,7 @@ class Shaped:
         """Inside, ``masking_utils`` asks this in place of the data."""
         names = ("fast_all", "find_packed_sequence_indices", "is_tracing")
         answers: Any = {name: getattr(self, name) for name in names}
-        inside: AbstractContextManager[Any] = patch.multiple(masking_utils, **answers)
-        return inside
+        return patch.multiple(masking_utils, **answers)  # type: ignore[no-any-return]
 
     def fast_all(self, tensor: Tensor) -> bool:
         """``masking_utils.fast_all``: whether a mask is all true."""
@@ -52,7 +70,7 @@ class Shaped:
         difference = torch.diff(position_ids, prepend=first, dim=-1)
         indices = (difference != 1).cumsum(-1)
         (indices[:, -1] == 0).all()
-        return indices if self.batch_shape == "packed" else None
+        return indices if self.sequences(position_ids) > 1 else None
 
     def is_tracing(self, tensor: Any = None) -> bool:
         """``masking_utils.is_tracing``: never, except where only that keeps values from being read.

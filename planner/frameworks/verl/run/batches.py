@@ -58,13 +58,17 @@ def micro_batch(plan: Plan, *, training: bool) -> list[Row]:
     """Rows of one forward: at the plan's caps, and of padded ones the last has one token less.
 
     Of packed rows under a budget the last takes what is left of it, unless that is a single token,
-    which is no prompt and response.
+    which is no prompt and response. Where that leaves one row, though the run has others, two
+    shorter ones fill the budget: a mask keeps them apart.
     """
     q = quantities(plan)
     longest = (plan.prompt_tokens, int(q.response_tokens))
     size = int(q.micro_sequences if training else q.logprob_sequences)
     if plan.max_tokens_per_micro_batch and plan.batch_shape == "packed":
         size, left = divmod(int(q.micro_tokens if training else q.logprob_tokens), sum(longest))
+        shares = not (q.micro_alone if training else q.logprob_alone)
+        if size == 1 and left < 2 < longest[1] and shares:
+            return [(longest[0], longest[1] - 2 + left), (1, 1)]
         response = min(longest[1], left - 1)
         return [longest] * size + [(left - response, response)] * (left > 1)
     if plan.batch_shape == "padded" and size > 1:

@@ -2,5 +2,17 @@
 
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.verl.estimator import Estimator
+from planner.rule import Rule
 
-TRAINER = Trainer(export=Estimator(name=lambda plan: "gae", critic=True))
+TRAINER = Trainer(
+    export=Estimator(name=lambda plan: "gae", critic=True),
+    rules=(
+        Rule(
+            "dtype",
+            lambda plan: plan.dtype == "fp32",
+            "verl's critic runs FlashAttention-2 whatever attention says, and that computes in "
+            "half precision only.",
+            "Set dtype to bf16, or framework to plain.",
+        ),
+    ),
+)
