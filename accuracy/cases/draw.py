@@ -90,7 +90,8 @@ def plans(
 
     ``within`` takes the place of what fields are drawn from.
     """
-    dice, found, always = random.Random(SEED), [], {**ALWAYS, **(within or {})}
+    dice, always = random.Random(SEED), {**ALWAYS, **(within or {})}
+    found: list[dict[str, Any]] = []
     while len(found) < count:
         values = {name: dice.choice(some) for name, some in always.items()}
         for name, some in SOMETIMES.items():
