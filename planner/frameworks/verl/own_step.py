@@ -49,7 +49,8 @@ def refusal(plan: Plan) -> str:
     ):
         if holds:
             return f"{FRAMEWORK.label}'s own code did not run: {why}."
-    first = next((one.why for one in obstacles(plan)), "")
+    # Rows beyond the model's positions stop the engine as it starts, which no step here has.
+    first = next((one.why for one in obstacles(plan) if one.field != "response_tokens"), "")
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
