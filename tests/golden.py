@@ -23,7 +23,7 @@ LINKS = FILE.with_name("links.json")
 
 
 def current() -> dict[str, Any]:
-    """Every preset's verdict with the lines below it, and each phase's four totals, instant and seconds."""
+    """Every preset's verdict and the lines below it; each phase's four totals, instant, seconds."""
     answers = {}
     for preset in presets().values():
         footprint = estimate(preset.plan)
