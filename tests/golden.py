@@ -23,12 +23,13 @@ LINKS = FILE.with_name("links.json")
 
 
 def current() -> dict[str, Any]:
-    """Every preset's verdict, and each phase's four totals, instant and seconds."""
+    """Every preset's verdict and the lines below it; each phase's four totals, instant, seconds."""
     answers = {}
     for preset in presets().values():
         footprint = estimate(preset.plan)
         answers[preset.key] = {
             "verdict": footprint.verdict.sentence,
+            "lines": list(footprint.verdict.lines),
             "phases": {
                 phase.name: {
                     "instant": phase.instant,
