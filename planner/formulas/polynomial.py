@@ -14,7 +14,7 @@ from planner.numeric import Num
 
 Polynomial = tuple[int | float, ...]
 """Factors of rows·tokens, rows·tokens², tokens², rows, tokens and 1, in this order; where a layer
-pads rows to whole chunks, then the same of the padded tokens."""
+has another length beside its tokens (:mod:`planner.formulas.length_law`), then the same of that."""
 FACTORS = 6
 
 Parabola = tuple[Fraction, Fraction, Fraction]
@@ -41,10 +41,10 @@ def through_ranks(ranks: tuple[int, int], low: Polynomial, high: Polynomial) -> 
     return tuple(_number(factor) for factor in (*none, *each))
 
 
-def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num:
-    """Its value, in bytes where it is one of bytes."""
+def value(polynomial: Polynomial, rows: Num, tokens: Num, second: Num = 0) -> Num:
+    """Its value, in bytes where it is one of bytes; ``second`` is its other length, if any."""
     if len(polynomial) > FACTORS:
-        within = value(polynomial[FACTORS:], rows, padded(tokens, chunk))
+        within = value(polynomial[FACTORS:], rows, second)
         return value(polynomial[:FACTORS], rows, tokens) + within
     product, square, plain, by_row, by_token, constant = polynomial
     inside = product * tokens + square * tokens * tokens + by_row
@@ -96,6 +96,29 @@ def _apart(lengths: Sequence[int], less: int, values: Sequence[int]) -> tuple[Pa
         for each, length in zip(whole, lengths, strict=True)
     ]
     return (Fraction(0), linear, square), _parabola(lengths, left)
+
+
+def through_window(
+    lengths: Sequence[int], two_rows: Sequence[int], three_rows: Sequence[int]
+) -> Polynomial:
+    """The same where no token sees more than a window: of tokens, then of those in the window.
+
+    Args:
+        lengths: three different lengths beyond the window, then three up to it.
+        two_rows: values of two rows of each length.
+        three_rows: values of three rows of each length.
+    """
+    pairs = list(zip(two_rows, three_rows, strict=True))
+    by_row = _bent(lengths, [three - two for two, three in pairs])
+    rest = _bent(lengths, [3 * two - 2 * three for two, three in pairs])
+    return _ordered(by_row[0], rest[0]) + _ordered(by_row[1], rest[1])
+
+
+def _bent(lengths: Sequence[int], values: Sequence[int]) -> tuple[Parabola, Parabola]:
+    """What grows beyond the window, too, and what only up to it: parabolas of one sum."""
+    _, linear, square = _parabola(lengths[:3], values[:3])
+    rest = [v - linear * t - square * t * t for v, t in zip(values[3:], lengths[3:], strict=True)]
+    return (Fraction(0), linear, square), _parabola(lengths[3:], rest)
 
 
 def _ordered(by_row: Parabola, rest: Parabola) -> Polynomial:

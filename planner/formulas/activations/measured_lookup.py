@@ -14,6 +14,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.measured_setting import Adapters, MeasuredSetting
 from planner.formulas import polynomial
 from planner.formulas.activations.workload import ATTENTIONS, Workload
+from planner.formulas.length_law import CHUNK, FAILED, LONGEST, PROVED, WINDOW
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.numeric import Num
 
@@ -91,7 +92,7 @@ def refuses_sdpa(arch: Architecture) -> bool:
     )
 
 
-PLAIN = ("input_kept", "held", "chunk")
+PLAIN = ("input_kept", "held", CHUNK, WINDOW, LONGEST, PROVED, FAILED)
 """What of a setting is no polynomial."""
 
 

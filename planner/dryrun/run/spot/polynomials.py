@@ -7,9 +7,9 @@ rows and tokens, solved exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -18,15 +18,11 @@ from torch import nn
 
 from planner.catalog.measured_setting import MeasuredSetting, read_setting
 from planner.dryrun.run.observation import Body, Moments, Observation, observe
+from planner.dryrun.run.spot.figures import errors
+from planner.dryrun.run.spot.lengths import Span
 from planner.dryrun.run.tracker import Tracker
-from planner.formulas.polynomial import (
-    Polynomial,
-    of_rank,
-    through,
-    through_chunks,
-    through_ranks,
-    value,
-)
+from planner.formulas.length_law import PLAIN, Law, choose
+from planner.formulas.polynomial import Polynomial, of_rank, through_ranks, value
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.methods import methods
 from planner.plan import Plan
@@ -38,8 +34,6 @@ CARD = "h100-80gb"
 """Whose kernels run: SDPA's choice depends on the card."""
 ROWS = (2, 3)
 """A single row lies in memory as others want it, and saves some operators a copy."""
-LENGTHS = (256, 512, 1024)
-"""Whole chunks of linear attention, which keeps a state every 64 tokens."""
 GRID = tuple((rows, 2**power) for rows in (1, 4, 64, 1024) for power in range(4, 21))
 """Sizes at which an instant has to be the highest to be worth keeping."""
 RANKS = (8, 16)
@@ -75,18 +69,18 @@ def setting(
     tracker: Tracker,
     name: str,
     places: Sequence[int],
-    lengths: Sequence[int] = LENGTHS,
-    chunk: int = 1,
+    span: Span,
 ) -> Measured:
     """The polynomials of a model that is built in a world; ``places`` has each layer's kind.
 
-    Of layers that pad rows to whole chunks, rows are looked at that fill them, and such that do
-    not. Of adapters two ranks are, each on a model of its own.
+    By the first law that meets lengths it was not solved from. Of adapters two ranks are looked
+    at, each on a model of its own.
     """
     asked = read_setting(name)
-    bodies = [Body(_adapted(build(), asked, rank), tracker) for rank in _ranks(asked)]
+    bodies = {rank: Body(_adapted(build(), asked, rank), tracker) for rank in _ranks(asked)}
 
-    def run(body: Body, rows: int, tokens: int, trains: bool) -> Observation:
+    @cache
+    def run(trains: bool, rank: int, rows: int, tokens: int) -> Observation:
         packed = asked.batch_shape == "packed"
         shape = (1, rows * tokens) if packed else (rows, tokens)
         ids = torch.zeros(shape, dtype=torch.int64, device=stage.device)
@@ -95,22 +89,39 @@ def setting(
         given = Rows(ids, mask, numbers.unsqueeze(0) if packed else None, rows).inputs()
         autocast = asked.autocast
         casting = stage.autocast(DTYPES["bf16"], enabled=True) if autocast else nullcontext()
-        return observe(body, given, trains=trains, casting=casting)
+        return observe(bodies[rank], given, trains=trains, casting=casting)
 
     # A packed row is one row, however long: its bytes depend on its tokens alone.
     counts = (1,) if asked.batch_shape == "packed" else ROWS
-    less, found = chunk // 4, {}
-    solve: Solve = partial(through_chunks, lengths, less) if less else partial(through, lengths)
-    sizes = [*lengths, *(length - less for length in lengths if less)]
+    least = min(bodies)
+    held_out: Iterable[int] = span.held_out(tracker)
+    found: Measured = {}
     for trains in (True, False):
-        seen = [
-            run(body, rows, tokens, trains)
-            for body in bodies
-            for rows, tokens in product(counts, sizes)
-        ]
-        solved = _solved(seen, places, trains, _through(solve, counts, asked), chunk, asked)
-        found[f"{name}/{'all' if trains else 'none'}"] = solved | ({"chunk": chunk} if less else {})
+        held = dict(_held_out(partial(run, trains, least, counts[0]), held_out))
+        held_out = list(held)
+
+        def solved(law: Law, trains: bool = trains) -> Measured:
+            lengths = span.lengths_of(law)
+            sizes = product(bodies, counts, law.solved_from(lengths))
+            seen = [run(trains, *size) for size in sizes]
+            through_all = _through(partial(law.through, lengths), counts, asked)
+            return _solved(seen, places, trains, through_all, law, asked)
+
+        best, proof = choose(
+            (each, errors(each, held, _kinds(places).values(), counts[0], least))
+            for each in map(solved, span.laws)
+        )
+        found[f"{name}/{'all' if trains else 'none'}"] = best | proof.kept
     return found
+
+
+def _held_out(
+    run: Callable[[int], Observation], lengths: Iterable[int]
+) -> Iterator[tuple[int, Observation]]:
+    """What rows of other lengths show; those that do not run here are left out."""
+    for tokens in lengths:
+        with suppress(Exception):
+            yield tokens, run(tokens)
 
 
 def _ranks(asked: MeasuredSetting) -> tuple[int, ...]:
@@ -136,16 +147,6 @@ def _adapted(model: nn.Module, asked: MeasuredSetting, rank: int) -> nn.Module:
     return found.train()
 
 
-def lengths_for(positions: int, chunk: int = 1) -> tuple[int, ...]:
-    """Three lengths that a model's positions allow, each twice the one before, of whole chunks."""
-    longest = min(LENGTHS[-1], 1 << ((positions - 1).bit_length() - 1))
-    if longest % (4 * chunk) and 4 * chunk < positions:
-        return chunk, 2 * chunk, 4 * chunk
-    if longest < 16:
-        raise ValueError(f"{positions} positions are too few for a measurement")
-    return longest // 4, longest // 2, longest
-
-
 Solve = Callable[[Sequence[int], Sequence[int]], Polynomial]
 Through = Callable[[Sequence[int]], Polynomial]
 
@@ -164,16 +165,24 @@ def _through(solve: Solve, counts: Sequence[int], asked: MeasuredSetting) -> Thr
     return of_rows if asked.adapters is None else of_ranks
 
 
+def _kinds(places: Sequence[int]) -> dict[int, int]:
+    """A layer of each kind, the last that something can be read of."""
+    return {
+        kind: max(at for at, each in enumerate(places[:-1]) if not at or each == kind)
+        for kind in sorted(set(places))
+    }
+
+
 def _solved(
     seen: Sequence[Observation],
     places: Sequence[int],
     trains: bool,
     through_all: Through,
-    chunk: int,
+    law: Law,
     asked: MeasuredSetting,
 ) -> Measured:
     """The polynomials of one setting, from its runs at all ranks, rows and lengths."""
-    highest = partial(_highest, through_all=through_all, chunk=chunk, ranked=bool(asked.adapters))
+    highest = partial(_highest, through_all=through_all, law=law, ranked=bool(asked.adapters))
     found: Measured = {
         "before": through_all([one.before for one in seen]),
         "standing": through_all([one.standing for one in seen]),
@@ -181,10 +190,11 @@ def _solved(
         "held": seen[0].held,
         "kinds": [],
     }
+    if law.form != PLAIN:
+        found[law.form] = law.size
     if trains:
         found["norm"] = highest([one.norm for one in seen if one.norm])
-    for kind in sorted(set(places)):
-        at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
+    for at in _kinds(places).values():
         entry: Measured = {
             "kept": through_all([one.kept[at] for one in seen]),
             "input_kept": seen[0].input_kept[at],
@@ -198,7 +208,7 @@ def _solved(
 
 
 def _highest(
-    seen: Sequence[Moments], *, through_all: Through, chunk: int, ranked: bool
+    seen: Sequence[Moments], *, through_all: Through, law: Law, ranked: bool
 ) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
@@ -219,7 +229,8 @@ def _highest(
     for rank in GRID_RANKS if ranked else (0,):
         at = {one: of_rank(one, rank) if ranked else one for one in sorted(instants)}
         winners |= {
-            max(at, key=lambda one: value(at[one], rows, tokens, chunk)) for rows, tokens in GRID
+            max(at, key=lambda one: value(at[one], rows, tokens, law.second(tokens)))
+            for rows, tokens in GRID
         }
     return sorted(winners, reverse=True)
 
