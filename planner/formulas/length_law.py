@@ -22,6 +22,8 @@ PLAIN, CHUNK, WINDOW = "plain", "chunk", "window"
 LONGEST, PROVED, FAILED = "longest", "proved", "failed"
 WITHIN = 0.02
 """Share of a held-out length's bytes that a law may miss."""
+LEAST = 0.1
+"""Figures below this share of the largest are as far off as if they were that."""
 FURTHER = 2
 """Rows are answered up to so many times the longest held-out length, where no law failed."""
 
@@ -91,9 +93,9 @@ class Proof(NamedTuple):
 
 
 def error_of(predicted: Sequence[float], seen: Sequence[float]) -> float:
-    """The largest share by which figures of one length are missed."""
-    pairs = zip(predicted, seen, strict=True)
-    return max((abs(a - b) / b if b > 0 else float(a != b) for a, b in pairs), default=0.0)
+    """The largest share by which figures of one length are missed; of small ones, what matters."""
+    least = LEAST * max(seen)
+    return max(abs(a - b) / max(b, least) for a, b in zip(predicted, seen, strict=True))
 
 
 def proof_of(errors: Mapping[int, float]) -> Proof:
