@@ -1,25 +1,20 @@
 """By which law bytes of measured layers grow with a row's length, and up to which length it holds.
 
-A law is solved from as many sizes as it has factors. It is believed as far as it meets lengths
-that it was not solved from. Imports :mod:`planner.formulas.polynomial` only.
+A law is solved from as many sizes as it has factors, and believed as far as it meets lengths that
+it was not solved from. Imports :mod:`planner.formulas.polynomial` only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from planner.formulas.polynomial import (
-    Polynomial,
-    padded,
-    through,
-    through_chunks,
-    through_window,
-)
+from planner.formulas.polynomial import padded
 from planner.numeric import Num, minimum
 
 PLAIN, CHUNK, WINDOW = "plain", "chunk", "window"
-LONGEST, PROVED, FAILED = "longest", "proved", "failed"
+LAW, PROOF = "law", "proof"
+"""What a measured setting keeps of them."""
 WITHIN = 0.02
 """Share of a held-out length's bytes that a law may miss."""
 LEAST = 0.1
@@ -40,35 +35,23 @@ class Law(NamedTuple):
 
     def second(self, tokens: Num) -> Num:
         """The other length, of which the later half of a polynomial's factors are."""
-        if self.form == WINDOW:
-            return minimum(tokens, self.size)
-        return padded(tokens, self.size)
+        return (minimum if self.form == WINDOW else padded)(tokens, self.size)
 
     def solved_from(self, lengths: Sequence[int]) -> list[int]:
-        """The lengths it is solved from: three, and where it has another length three more."""
+        """The lengths it is solved from: three, and where it has another length two more.
+
+        Shorter than whole chunks, or up to the window, which the three then lie beyond.
+        """
+        less = self.size // 4
         if self.form == WINDOW:
-            return [*lengths, *(self.size // part for part in (4, 2, 1))]
-        return [*lengths, *(length - self._less for length in lengths if self._less)]
-
-    @property
-    def _less(self) -> int:
-        return self.size // 4 if self.form == CHUNK else 0
-
-    def through(
-        self, lengths: Sequence[int], two_rows: Sequence[int], three_rows: Sequence[int]
-    ) -> Polynomial:
-        """The polynomial of values at :meth:`solved_from`, of two rows and of three."""
-        if self.form == WINDOW:
-            return through_window(self.solved_from(lengths), two_rows, three_rows)
-        if self._less:
-            return through_chunks(lengths, self._less, two_rows, three_rows)
-        return through(lengths, two_rows, three_rows)
+            beyond = -(-self.size // lengths[0])
+            return [*(beyond * length for length in lengths), less, self.size]
+        return [*lengths, *(each - less for each in (lengths[0], lengths[-1]) if less)]
 
 
-def law_of(setting: Mapping[str, object]) -> Law:
+def law_of(setting: Mapping[str, Any]) -> Law:
     """The law of a measured setting."""
-    return next((Law(form, int(str(setting[form]))) for form in (CHUNK, WINDOW) if form in setting),
-                Law())  # fmt: skip
+    return Law(*setting.get(LAW, ()))
 
 
 class Proof(NamedTuple):
@@ -78,18 +61,11 @@ class Proof(NamedTuple):
     """The longest up to which it met all; 0 where it met none."""
     failed: int
     """The shortest that it missed; 0 where it missed none."""
-    error: float
-    """The largest share by which it missed one."""
 
     @property
     def longest(self) -> int:
         """The longest row that is answered by it, in tokens."""
         return self.held if self.failed else FURTHER * self.held
-
-    @property
-    def kept(self) -> dict[str, int]:
-        """As a measured setting keeps it."""
-        return {LONGEST: self.longest, PROVED: self.held, FAILED: self.failed}
 
 
 def error_of(predicted: Sequence[float], seen: Sequence[float]) -> float:
@@ -101,23 +77,22 @@ def error_of(predicted: Sequence[float], seen: Sequence[float]) -> float:
 def proof_of(errors: Mapping[int, float]) -> Proof:
     """Of the share missed at each held-out length."""
     failed = min((length for length, error in errors.items() if error > WITHIN), default=0)
-    held = [length for length in errors if not failed or length < failed]
-    return Proof(max(held, default=0), failed, max(errors.values(), default=0.0))
+    held = (length for length in errors if not failed or length < failed)
+    return Proof(max(held, default=0), failed)
 
 
 Solved = TypeVar("Solved")
 
 
 def choose(tries: Iterable[tuple[Solved, Mapping[int, float]]]) -> tuple[Solved, Proof]:
-    """The first that meets every held-out length; else what meets the longest, by the least.
+    """The first that meets every held-out length; else the one that answers for the longest.
 
     ``tries`` are what laws were solved to, and the share each misses at every held-out length;
     those behind the first that meets all are not asked for.
     """
     found = []
     for solved, errors in tries:
-        proof = proof_of(errors)
-        if not proof.failed:
-            return solved, proof
-        found.append((solved, proof))
-    return max(found, key=lambda one: (one[1].held, -one[1].error))
+        found.append((solved, proof_of(errors)))
+        if not found[-1][1].failed:
+            break
+    return max(found, key=lambda one: one[1].longest)

@@ -34,27 +34,10 @@ MEASURED = Formula(
     why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
     ignores="kernels of other cards than the measured one",
 )
-PADDED = Formula(
-    "measured activations of padded rows",
-    MEASURED.expression,
-    category="activations",
-    source=MEASURED.source,
-    why="A scan over chunks fills each row up to whole ones; tokens are those of filled rows.",
-    ignores=MEASURED.ignores,
-)
-WITHIN = Formula(
-    "measured activations within a window",
-    MEASURED.expression,
-    category="activations",
-    source=MEASURED.source,
-    why="No token sees more than a window of others; tokens are those of a row up to the window.",
-    ignores=MEASURED.ignores,
-)
-SECOND = {CHUNK: (PADDED, "of whole chunks"), WINDOW: (WITHIN, "within the window")}
+SECOND = {CHUNK: "of whole chunks", WINDOW: "within the window"}
+"""Of which tokens a term is whose layers have another length beside those of a row."""
 FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
 
-LONG = 4096
-"""Tokens of a long row."""
 KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """How kinds of layers are written, a character each."""
 SAVED = "layers' saved activations"
@@ -198,8 +181,8 @@ def _kind(arch: Architecture, workload: Workload, sparse: int | None) -> Mapping
     kinds: Sequence[Mapping[str, Any]] = found["kinds"]
     if sparse is not None and len(kinds) > 1:
         return kinds[int(sparse)]
-    second = law_of(found).second(LONG)
-    return max(kinds, key=lambda kind: value(kind["kept"], 1, LONG, second))
+    long = 4096, law_of(found).second(4096)
+    return max(kinds, key=lambda kind: value(kind["kept"], 1, *long))
 
 
 def _highest(
@@ -227,17 +210,15 @@ def _terms(
 ) -> tuple[Term, ...]:
     """Its bytes by the tokens and, where layers have another length, by that."""
     tokens = workload.tokens
-    found = [_term(MEASURED, factors[: polynomial.FACTORS], workload, tokens, role, name, copies)]
+    found = [_term(factors[: polynomial.FACTORS], workload, tokens, role, name, copies)]
     if len(factors) > polynomial.FACTORS:
         law, rest = law_of(setting_of(arch, workload)), factors[polynomial.FACTORS :]
-        formula, words = SECOND[law.form]
-        label, second = f"{name}, {words}", law.second(tokens)
-        found.append(_term(formula, rest, workload, second, role, label, copies))
+        label, second = f"{name}, {SECOND[law.form]}", law.second(tokens)
+        found.append(_term(rest, workload, second, role, label, copies))
     return tuple(term._replace(source=measured.source(arch.measured)) for term in found)
 
 
 def _term(
-    formula: Formula,
     factors: Sequence[Num],
     workload: Workload,
     tokens: Num,
@@ -245,7 +226,7 @@ def _term(
     name: str,
     copies: Num,
 ) -> Term:
-    return formula(
+    return MEASURED(
         role,
         label=name,
         tensors=copies,

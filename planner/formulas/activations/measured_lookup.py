@@ -16,15 +16,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.measured_setting import Adapters, MeasuredSetting
 from planner.formulas import polynomial
 from planner.formulas.activations.workload import ATTENTIONS, Workload
-from planner.formulas.length_law import (
-    CHUNK,
-    FAILED,
-    FURTHER,
-    LONGEST,
-    PROVED,
-    WINDOW,
-    WITHIN,
-)
+from planner.formulas.length_law import FURTHER, LAW, PROOF, WITHIN, Proof
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.numeric import Num
 
@@ -96,28 +88,25 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
 
 def beyond(arch: Architecture, workload: Workload) -> Num:
     """Where rows are longer than the law of a model's measured layers is believed."""
-    longest = setting_of(arch, workload).get(LONGEST) if arch.measured else None
-    return False if longest is None else workload.tokens > longest
+    proof = setting_of(arch, workload).get(PROOF) if arch.measured else None
+    return False if proof is None else workload.tokens > Proof(*proof).longest
 
 
 def refuse_beyond(arch: Architecture, workload: Workload) -> None:
     """Raise ``ValueError`` for rows that are too long, whatever their length in a sweep."""
     if not np.all(beyond(arch, workload)):
         return
-    found, tokens = setting_of(arch, workload), int(np.min(workload.tokens))
-    proved, failed, longest = (found[name] for name in (PROVED, FAILED, LONGEST))
-    why = f"up to {proved:,} tokens, and the law of their bytes is believed to {FURTHER} times that"
-    if failed:
-        held = f" (one held up to {proved:,})" * bool(proved)
-        why = f"at {failed:,} tokens, which no law of their bytes met within {WITHIN:.0%}{held}"
-    fix = "choose another attention or dtype"
-    if longest:
-        fix = f"shorten prompt_tokens and response_tokens to {longest:,} together"
-        if workload.batch_shape == "packed":
-            fix = f"put at most {longest:,} into a micro-batch"
+    proof = Proof(*setting_of(arch, workload)[PROOF])
+    why = f"up to {proof.held:,}, and a law of their bytes is believed to {FURTHER} times that"
+    if proof.failed:
+        why = f"at {proof.failed:,}, which no law of their bytes met within {WITHIN:.0%}"
+    fix = f"keep prompt_tokens and response_tokens to {proof.longest:,} together"
+    if workload.batch_shape == "packed":
+        fix = f"put at most {proof.longest:,} into a micro-batch"
     raise ValueError(
-        f"prompt_tokens: a row has {tokens:,} tokens, and the layers of {arch.family} were "
-        f"measured {why}; {fix}"
+        f"prompt_tokens: a row has {np.min(workload.tokens):,} tokens, and the layers of "
+        f"{arch.family} were measured {why}; "
+        + (fix if proof.longest else "choose another attention or dtype")
     )
 
 
@@ -129,7 +118,7 @@ def refuses_sdpa(arch: Architecture) -> bool:
     )
 
 
-PLAIN = ("input_kept", "held", CHUNK, WINDOW, LONGEST, PROVED, FAILED)
+PLAIN = ("input_kept", "held", LAW, PROOF)
 """What of a setting is no polynomial."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,12 +14,9 @@ from planner.dryrun.run.tracker import Tracker
 from planner.formulas.length_law import CHUNK, WINDOW, Law
 from planner.steps import models
 
-SHORTEST = 256
-"""Tokens of the shortest row of three, each twice the one before: whole chunks of most scans."""
-LOOPED = 32
-"""The same where every token is a turn: kernels of attention round to as many."""
-LONGEST = 1 << 17
-"""Tokens of the longest row that is looked at."""
+SHORTEST, LOOPED, LONGEST = 256, 32, 1 << 17
+"""Tokens of the shortest row that is solved from: whole chunks of most scans; where every token is
+a turn, as many as kernels of attention round to. And of the longest that is looked at."""
 ODD = 48
 """Tokens beyond whole chunks."""
 OPERATORS = 750_000
@@ -32,66 +28,57 @@ WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "i
 """What configs call the tokens that one token sees at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The lengths of one decoder."""
 
     lengths: tuple[int, ...]
     """Three that laws are solved from, each twice the one before."""
-    positions: int
+    longest: int
     laws: tuple[Law, ...]
     """Those that its modules and its config suggest, the likeliest first."""
-
-    def lengths_of(self, law: Law) -> tuple[int, ...]:
-        """Three lengths to solve a law from: of one with a window, beyond that."""
-        if law.form == WINDOW and law.size > self.lengths[0]:
-            return 2 * law.size, 4 * law.size, 8 * law.size
-        return self.lengths
-
-    def held_out(self, tracker: Tracker) -> Iterator[int]:
-        """Lengths to hold laws to: one between those that they are solved from, then longer ones.
-
-        Each is given while twice the operators that the last one took are left.
-        """
-        start = last = tracker.operators
-        tokens = 3 * self.lengths[0] + ODD
-        while tokens <= min(self.positions, LONGEST):
-            yield tokens
-            tokens = 2 * (self.lengths[-1] if tokens % self.lengths[0] else tokens)
-            if 3 * tracker.operators - 2 * last > start + OPERATORS:
-                return
-            last = tracker.operators
 
 
 def span_of(model: nn.Module, tracker: Tracker, shape: str) -> Span:
     """The span of a model on its device; short where a loop takes a turn for each token."""
+
+    def operators(tokens: int) -> int:
+        before = tracker.operators
+        ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
+        with torch.no_grad():
+            mask: Any = {"attention_mask": torch.ones_like(ids)} if shape == "padded" else {}
+            models.hidden_states(model, {"input_ids": ids, **mask})
+        return tracker.operators - before
+
     settings = models.causal(model).config
-    positions = int(first(settings, POSITIONS) or 1 << 20)
     modules = list(models.layers(model).modules())
     chunks = {getattr(each, name, 0) for each in modules for name in CHUNKS}
-    chunk, *others = sorted(each for each in chunks if isinstance(each, int) and each > 1) or (1,)
-    looped = _operators(model, tracker, shape, 32) > 1.2 * _operators(model, tracker, shape, 16)
-    lengths = lengths_for(positions, 1 if others else chunk, LOOPED if looped else SHORTEST)
-    laws = [Law(CHUNK, chunk)] * (chunk > 1 and not others and not lengths[0] % chunk)
-    windows = {int(stated(settings, name) or 0) for name in WINDOWS}
-    windowed = [Law(WINDOW, size) for size in sorted(windows - {0}) if 8 * size <= positions]
-    return Span(lengths, positions, (*laws, Law(), *windowed * (not looped)))
+    chunk = max((each for each in chunks if isinstance(each, int)), default=1) or 1
+    loops = operators(32) > 1.2 * operators(16)
+    longest = min(int(first(settings, POSITIONS) or LONGEST), LONGEST)
+    lengths = lengths_for(longest, chunk, LOOPED if loops else SHORTEST)
+    windows = {int(stated(settings, name) or 0) for name in WINDOWS} - {0} if not loops else ()
+    laws = [Law(WINDOW, size) for size in sorted(windows) if 8 * size <= longest]
+    return Span(lengths, longest, (*[Law(CHUNK, chunk)] * (chunk > 1), Law(), *laws))
 
 
-def _operators(model: nn.Module, tracker: Tracker, shape: str, tokens: int) -> int:
-    before = tracker.operators
-    ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
-    with torch.no_grad():
-        mask: dict[str, Any] = {"attention_mask": torch.ones_like(ids)} if shape == "padded" else {}
-        models.hidden_states(model, {"input_ids": ids, **mask})
-    return tracker.operators - before
-
-
-def lengths_for(positions: int, chunk: int = 1, shortest: int = SHORTEST) -> tuple[int, ...]:
-    """Three lengths of whole chunks, at least two each, within a model's positions."""
-    whole = chunk * max(2 if chunk > 1 else 1, -(-shortest // chunk))
-    if (4 if chunk > 1 else 8) * whole > positions:
-        whole = 1 << max((positions // 8).bit_length() - 1, 0)
+def lengths_for(longest: int, chunk: int = 1, shortest: int = SHORTEST) -> tuple[int, ...]:
+    """Three lengths within a model's positions, of two whole chunks and more where those fit."""
+    whole = chunk * max(1 + (chunk > 1), -(-shortest // chunk))
+    if (8 if chunk == 1 else 4) * whole > longest:
+        whole = 1 << max((longest // 8).bit_length() - 1, 0)
     if whole < 4:
-        raise ValueError(f"{positions} positions are too few for a measurement")
+        raise ValueError(f"{longest} positions are too few for a measurement")
     return whole, 2 * whole, 4 * whole
+
+
+def held_out(span: Span, tracker: Tracker) -> Iterator[int]:
+    """Lengths to hold laws to: one between those that they are solved from, then longer ones.
+
+    Each is given while twice the operators that the last one took are left.
+    """
+    start = last = tracker.operators
+    tokens, later = 3 * span.lengths[0] + ODD, 2 * span.lengths[-1]
+    while tokens <= span.longest and 3 * tracker.operators - 2 * last <= start + OPERATORS:
+        last = tracker.operators
+        yield tokens
+        tokens, later = later, 2 * later

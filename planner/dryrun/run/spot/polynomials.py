@@ -7,10 +7,11 @@ rows and tokens, solved exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -18,11 +19,10 @@ from torch import nn
 
 from planner.catalog.measured_setting import MeasuredSetting, read_setting
 from planner.dryrun.run.observation import Body, Moments, Observation, observe
-from planner.dryrun.run.spot.figures import errors
-from planner.dryrun.run.spot.lengths import Span
+from planner.dryrun.run.spot.lengths import Span, held_out
 from planner.dryrun.run.tracker import Tracker
-from planner.formulas.length_law import PLAIN, Law, choose
-from planner.formulas.polynomial import Polynomial, of_rank, through_ranks, value
+from planner.formulas.length_law import LAW, PLAIN, PROOF, Law, choose, error_of
+from planner.formulas.polynomial import Polynomial, of_rank, through, through_ranks, value
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.methods import methods
 from planner.plan import Plan
@@ -93,35 +93,56 @@ def setting(
 
     # A packed row is one row, however long: its bytes depend on its tokens alone.
     counts = (1,) if asked.batch_shape == "packed" else ROWS
-    least = min(bodies)
-    held_out: Iterable[int] = span.held_out(tracker)
+    rank, rows = min(bodies), counts[0]
+    lengths: Iterable[int] = held_out(span, tracker)
     found: Measured = {}
     for trains in (True, False):
-        held = dict(_held_out(partial(run, trains, least, counts[0]), held_out))
-        held_out = list(held)
+        read = partial(_read, places=places, trains=trains)
+        seen: dict[int, list[int]] = {}
+        for tokens in lengths:
+            with suppress(Exception):  # longer rows than run here are not held to
+                seen[tokens] = [*figures(read([run(trains, rank, rows, tokens)]), int)]
+        lengths = list(seen)
 
-        def solved(law: Law, trains: bool = trains) -> Measured:
-            lengths = span.lengths_of(law)
-            sizes = product(bodies, counts, law.solved_from(lengths))
-            seen = [run(trains, *size) for size in sizes]
-            through_all = _through(partial(law.through, lengths), counts, asked)
-            return _solved(seen, places, trains, through_all, law, asked)
+        def solved(
+            law: Law,
+            trains: bool = trains,
+            read: Callable[..., Measured] = read,
+            seen: Mapping[int, list[int]] = seen,
+        ) -> tuple[Measured, Mapping[int, float]]:
+            sizes = law.solved_from(span.lengths)
+            seconds = [int(law.second(size)) for size in sizes] if law.form != PLAIN else []
+            through_all = _through(partial(through, sizes, seconds), counts, asked)
+            highest = partial(_highest, through_all=through_all, law=law, ranked=rank > 0)
+            runs = [run(trains, *size) for size in product(bodies, counts, sizes)]
+            measured = read(runs, through_all, highest) | {LAW: list(law)}
+            return measured, {
+                tokens: error_of([*figures(measured, _at(law, rank, rows, tokens))], one)
+                for tokens, one in seen.items()
+            }
 
-        best, proof = choose(
-            (each, errors(each, held, _kinds(places).values(), counts[0], least))
-            for each in map(solved, span.laws)
-        )
-        found[f"{name}/{'all' if trains else 'none'}"] = best | proof.kept
+        best, proof = choose(map(solved, span.laws))
+        found[f"{name}/{'all' if trains else 'none'}"] = best | {PROOF: list(proof)}
     return found
 
 
-def _held_out(
-    run: Callable[[int], Observation], lengths: Iterable[int]
-) -> Iterator[tuple[int, Observation]]:
-    """What rows of other lengths show; those that do not run here are left out."""
-    for tokens in lengths:
-        with suppress(Exception):
-            yield tokens, run(tokens)
+def _at(law: Law, rank: int, rows: int, tokens: int) -> Callable[[Polynomial], int]:
+    second = law.second(tokens)
+    return lambda one: int(value(of_rank(one, rank) if rank else one, rows, tokens, second))
+
+
+def figures(measured: Measured, at: Callable[[Any], int]) -> Iterator[int]:
+    """What a plan's peaks are made of, which a law is held to; ``at`` gives a part its bytes.
+
+    Of each kind of layer what it keeps, and its highest instants with what stands beside it.
+    """
+    beside = at(measured["before"]) + at(measured["standing"])
+    yield beside + at(measured["after"]) + max(map(at, measured.get("norm", ())), default=0)
+    for kind in measured["kinds"]:
+        kept = at(kind["kept"])
+        yield kept
+        for name in ("forward", "again", "backward"):
+            yield beside + kept + max(map(at, kind.get(name, ())), default=0)
 
 
 def _ranks(asked: MeasuredSetting) -> tuple[int, ...]:
@@ -165,24 +186,18 @@ def _through(solve: Solve, counts: Sequence[int], asked: MeasuredSetting) -> Thr
     return of_rows if asked.adapters is None else of_ranks
 
 
-def _kinds(places: Sequence[int]) -> dict[int, int]:
-    """A layer of each kind, the last that something can be read of."""
-    return {
-        kind: max(at for at, each in enumerate(places[:-1]) if not at or each == kind)
-        for kind in sorted(set(places))
-    }
-
-
-def _solved(
+def _read(
     seen: Sequence[Observation],
+    through_all: Callable[[Sequence[int]], Any] = itemgetter(0),
+    highest: Callable[[Sequence[Moments]], list[Any]] = lambda seen: [max(seen[0].bytes)],
+    *,
     places: Sequence[int],
     trains: bool,
-    through_all: Through,
-    law: Law,
-    asked: MeasuredSetting,
 ) -> Measured:
-    """The polynomials of one setting, from its runs at all ranks, rows and lengths."""
-    highest = partial(_highest, through_all=through_all, law=law, ranked=bool(asked.adapters))
+    """The polynomials of one setting, from its runs at all ranks, rows and lengths.
+
+    Of one run alone, and without the functions that solve, its bytes.
+    """
     found: Measured = {
         "before": through_all([one.before for one in seen]),
         "standing": through_all([one.standing for one in seen]),
@@ -190,11 +205,10 @@ def _solved(
         "held": seen[0].held,
         "kinds": [],
     }
-    if law.form != PLAIN:
-        found[law.form] = law.size
     if trains:
         found["norm"] = highest([one.norm for one in seen if one.norm])
-    for at in _kinds(places).values():
+    for kind in sorted(set(places)):
+        at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
         entry: Measured = {
             "kept": through_all([one.kept[at] for one in seen]),
             "input_kept": seen[0].input_kept[at],
