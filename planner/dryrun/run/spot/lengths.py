@@ -58,6 +58,8 @@ def span_of(model: nn.Module, tracker: Tracker, shape: str) -> Span:
     lengths = lengths_for(longest, chunk, LOOPED if loops else SHORTEST)
     windows = {int(stated(settings, name) or 0) for name in WINDOWS} - {0} if not loops else ()
     laws = [Law(WINDOW, size) for size in sorted(windows) if 8 * size <= longest]
+    # A row behind a model's positions runs here, where its layers do not look them up.
+    longest = max(longest, 2 * lengths[-1])
     return Span(lengths, longest, (*[Law(CHUNK, chunk)] * (chunk > 1), Law(), *laws))
 
 
