@@ -22,7 +22,7 @@ from planner import catalog
 from planner.catalog import measured, spot
 from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.estimate import estimate
-from planner.formulas.length_law import FAILED, LONGEST, PROVED, WITHIN, law_of
+from planner.formulas.length_law import PROOF, WITHIN, Proof, law_of
 from planner.plan import Plan
 
 FILE = Path(__file__).parent / "measured" / "lengths.json"
@@ -181,7 +181,9 @@ def _laws(name: str) -> dict[str, Any]:
         "laws": {
             setting: {
                 "form": law_of(found).form,
-                **{each: found[each] for each in (PROVED, FAILED, LONGEST) if each in found},
+                "proved": Proof(*found[PROOF]).held,
+                "failed": Proof(*found[PROOF]).failed,
+                "longest": Proof(*found[PROOF]).longest,
             }
             for setting, found in kept.get("settings", {}).items()
         }
@@ -220,7 +222,7 @@ def summary(found: Mapping[str, Any]) -> list[str]:
     for row in rows:
         laws = list(row.get("laws", {}).values())
         forms = ", ".join(sorted({each["form"] for each in laws}))
-        longest = min((each[LONGEST] for each in laws), default=None)
+        longest = min((each["longest"] for each in laws), default=None)
         cells = [_cell(row["lengths"].get(str(tokens))) for tokens in LENGTHS]
         far = "" if longest is None else f"{longest:,}"
         lines.append(f"| {row['name']} | {row['by']} | {forms} | {far} | {' | '.join(cells)} |")

@@ -40,12 +40,12 @@ class Law(NamedTuple):
     def solved_from(self, lengths: Sequence[int]) -> list[int]:
         """The lengths it is solved from: three, and where it has another length two more.
 
-        Shorter than whole chunks, or up to the window, which the three then lie beyond.
+        Shorter than whole chunks, or than the window, which the three then lie beyond.
         """
         less = self.size // 4
         if self.form == WINDOW:
             beyond = -(-self.size // lengths[0])
-            return [*(beyond * length for length in lengths), less, self.size]
+            return [*(beyond * length for length in lengths), less, 2 * less]
         return [*lengths, *(each - less for each in (lengths[0], lengths[-1]) if less)]
 
 
