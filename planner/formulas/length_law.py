@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from planner.formulas.polynomial import padded
 from planner.numeric import Num, minimum
 
-PLAIN, CHUNK, WINDOW = "plain", "chunk", "window"
+PLAIN, CHUNK, STEP, WINDOW = "plain", "chunk", "step", "window"
 LAW, PROOF = "law", "proof"
 """What a measured setting keeps of them."""
 WITHIN = 0.02
@@ -26,8 +26,8 @@ FURTHER = 2
 class Law(NamedTuple):
     """A polynomial of the tokens (affine where it has no squares), or one of another length too.
 
-    ``chunk``: of the tokens that a row has when filled up to whole chunks of ``size``; ``window``:
-    of at most ``size`` of its tokens.
+    ``chunk``: of the tokens that a row has when filled up to whole chunks of ``size``; ``step``:
+    of those alone; ``window``: of at most ``size`` of its tokens.
     """
 
     form: str = PLAIN
@@ -46,7 +46,8 @@ class Law(NamedTuple):
         if self.form == WINDOW:
             beyond = -(-self.size // lengths[0])
             return [*(beyond * length for length in lengths), less, 2 * less]
-        return [*lengths, *(each - less for each in (lengths[0], lengths[-1]) if less)]
+        others = (lengths[0], lengths[-1]) if self.form == CHUNK else ()
+        return [*lengths, *(each - less for each in others)]
 
 
 def law_of(setting: Mapping[str, Any]) -> Law:

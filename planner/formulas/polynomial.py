@@ -56,8 +56,9 @@ def through(
     """The polynomial with these values at two and at three rows of each length.
 
     Args:
-        lengths: three different lengths, in tokens; five where there is another length.
-        seconds: the other length at each; empty where there is none.
+        lengths: three different lengths, in tokens; five where there is another length, too.
+        seconds: the other length at each; empty where there is none. With three lengths all is
+            of the other one.
         two_rows: values of two rows of each length.
         three_rows: values of three rows of each length.
     """
@@ -67,7 +68,8 @@ def through(
     by_row = _solved(table, [three - two for two, three in pairs])
     rest = _solved(table, [3 * two - 2 * three for two, three in pairs])
     last = _ordered(by_row[:3], rest[:3])
-    return (*_ordered([0, *by_row[3:]], [0, *rest[3:]]), *last) if seconds else last
+    own_factors = ([0, *each[3:], 0, 0] for each in (by_row, rest))
+    return (*_ordered(*own_factors), *last) if seconds else last
 
 
 def _ordered(by_row: Sequence[Fraction | int], rest: Sequence[Fraction | int]) -> Polynomial:

@@ -18,7 +18,7 @@ from planner.formulas.activations.measured_lookup import setting_of, without_aut
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
-from planner.formulas.length_law import CHUNK, WINDOW, law_of
+from planner.formulas.length_law import CHUNK, STEP, WINDOW, law_of
 from planner.formulas.polynomial import Polynomial, value
 from planner.numeric import Num
 from planner.term import Term
@@ -34,7 +34,7 @@ MEASURED = Formula(
     why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
     ignores="kernels of other cards than the measured one",
 )
-SECOND = {CHUNK: "of whole chunks", WINDOW: "within the window"}
+SECOND = {CHUNK: "of whole chunks", STEP: "of whole chunks", WINDOW: "within the window"}
 """Of which tokens a term is whose layers have another length beside those of a row."""
 FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache, partial
-from itertools import product
+from itertools import product, starmap
 from operator import itemgetter
 from typing import Any
 
@@ -94,6 +94,9 @@ def setting(
     # A packed row is one row, however long: its bytes depend on its tokens alone.
     counts = (1,) if asked.batch_shape == "packed" else ROWS
     rank, rows = min(bodies), counts[0]
+    own = [sorted(set(places)).index(kind) for kind in places]
+    for each in bodies:
+        run.__wrapped__(True, each, rows, span.lengths[0])  # tables that a first run makes stay
     lengths: Iterable[int] = held_out(span, tracker)
     found: Measured = {}
     for trains in (True, False):
@@ -101,11 +104,12 @@ def setting(
         seen: dict[int, list[int]] = {}
         for tokens in lengths:
             with suppress(Exception):  # longer rows than run here are not held to
-                seen[tokens] = [*figures(read([run(trains, rank, rows, tokens)]), int)]
+                seen[tokens] = [*figures(read([run(trains, rank, rows, tokens)]), int, own)]
         lengths = list(seen)
 
         def solved(
             law: Law,
+            loops: bool,
             trains: bool = trains,
             read: Callable[..., Measured] = read,
             seen: Mapping[int, list[int]] = seen,
@@ -113,15 +117,16 @@ def setting(
             sizes = law.solved_from(span.lengths)
             seconds = [int(law.second(size)) for size in sizes] if law.form != PLAIN else []
             through_all = _through(partial(through, sizes, seconds), counts, asked)
-            highest = partial(_highest, through_all=through_all, law=law, ranked=rank > 0)
+            how = {"through_all": through_all, "law": law, "ranked": rank > 0, "loops": loops}
+            highest = partial(_highest, **how)
             runs = [run(trains, *size) for size in product(bodies, counts, sizes)]
             measured = read(runs, through_all, highest) | {LAW: list(law)}
             return measured, {
-                tokens: error_of([*figures(measured, _at(law, rank, rows, tokens))], one)
+                tokens: error_of([*figures(measured, _at(law, rank, rows, tokens), own)], one)
                 for tokens, one in seen.items()
             }
 
-        best, proof = choose(map(solved, span.laws))
+        best, proof = choose(starmap(solved, product(span.laws, (False, True))))
         found[f"{name}/{'all' if trains else 'none'}"] = best | {PROOF: list(proof)}
     return found
 
@@ -131,18 +136,19 @@ def _at(law: Law, rank: int, rows: int, tokens: int) -> Callable[[Polynomial], i
     return lambda one: int(value(of_rank(one, rank) if rank else one, rows, tokens, second))
 
 
-def figures(measured: Measured, at: Callable[[Any], int]) -> Iterator[int]:
+def figures(
+    measured: Measured, at: Callable[[Any], int], places: Sequence[int]
+) -> Iterator[int]:
     """What a plan's peaks are made of, which a law is held to; ``at`` gives a part its bytes.
 
-    Of each kind of layer what it keeps, and its highest instants with what stands beside it.
+    The end of the model, what all layers keep, and the highest instants of any one.
     """
     beside = at(measured["before"]) + at(measured["standing"])
     yield beside + at(measured["after"]) + max(map(at, measured.get("norm", ())), default=0)
-    for kind in measured["kinds"]:
-        kept = at(kind["kept"])
-        yield kept
-        for name in ("forward", "again", "backward"):
-            yield beside + kept + max(map(at, kind.get(name, ())), default=0)
+    kinds = measured["kinds"]
+    yield sum(at(kinds[kind]["kept"]) for kind in places)
+    for name in ("forward", "again", "backward"):
+        yield beside + max(at(k["kept"]) + max(map(at, k.get(name, ())), default=0) for k in kinds)
 
 
 def _ranks(asked: MeasuredSetting) -> tuple[int, ...]:
@@ -222,23 +228,23 @@ def _read(
 
 
 def _highest(
-    seen: Sequence[Moments], *, through_all: Through, law: Law, ranked: bool
+    seen: Sequence[Moments], *, through_all: Through, law: Law, ranked: bool, loops: bool
 ) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
     Runs of different sizes go through the same instants, except in a loop that takes a turn per
-    chunk of tokens: what comes before and after it is compared instant by instant, and of the
-    loop itself each run's highest instant.
+    chunk of tokens: what comes before and after it is compared instant by instant, and of
+    ``loops`` themselves each run's highest instant, which need not be one instant.
     """
     before = _alike([one.shape for one in seen])
     after = _alike([one.shape[before:][::-1] for one in seen])
     places = [*range(before), *range(-after, 0)]
     instants = {through_all([one.bytes[at] for one in seen]) for at in places}
-    if any(len(one.bytes) > before + after for one in seen):
-        loops = [one.bytes[before : len(one.bytes) - after] for one in seen]
+    if loops and any(len(one.bytes) > before + after for one in seen):
+        turns = [one.bytes[before : len(one.bytes) - after] for one in seen]
         # A short run may hold no turn that the others do not: then whole runs are compared.
         whole = [one.bytes for one in seen]
-        instants.add(through_all([max(loop) for loop in (loops if all(loops) else whole)]))
+        instants.add(through_all([max(each) for each in (turns if all(turns) else whole)]))
     winners = set()
     for rank in GRID_RANKS if ranked else (0,):
         at = {one: of_rank(one, rank) if ranked else one for one in sorted(instants)}
