@@ -240,7 +240,10 @@ def page(found: Mapping[str, Any]) -> str:
             f"| {row['type']} | {row['by']} | {row.get('attention', '')} | "
             f"{row.get('layers', '')} | {signed} | {with_lora} | {known.replace('|', '/')} |"
         )
-    return "\n".join(lines) + "\n"
+    from accuracy import lengths  # which takes its configs from here
+
+    by_length = lengths.summary(json.loads(lengths.FILE.read_text("utf-8")))
+    return "\n".join([*lines, "", *by_length]) + "\n"
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def cut(name: str) -> dict[str, Any]:
     """A type's default config with two layers of each kind, and a small vocabulary."""
     config = config_of(name) | {"vocab_size": VOCABULARY, "pad_token_id": 0}
     if name in OWN:
-        return config | OWN[name]
+        return {**config, **OWN[name]}
     depth = next(key for key in DEPTH if isinstance(config.get(key), int))
     lists = {k: v for k, v in config.items() if isinstance(v, list) and len(v) == config[depth]}
     kinds = [str(each) for each in zip(*lists.values(), strict=True)] if lists else []

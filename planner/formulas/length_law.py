@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from planner.formulas.polynomial import padded
 from planner.numeric import Num, minimum
 
-PLAIN, CHUNK, STEP, WINDOW = "plain", "chunk", "step", "window"
+PLAIN, CHUNK, STEP, WINDOW = "tokens", "chunk", "step", "window"
 LAW, PROOF = "law", "proof"
 """What a measured setting keeps of them."""
 WITHIN = 0.02

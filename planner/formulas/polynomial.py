@@ -68,13 +68,14 @@ def through(
     by_row = _solved(table, [three - two for two, three in pairs])
     rest = _solved(table, [3 * two - 2 * three for two, three in pairs])
     last = _ordered(by_row[:3], rest[:3])
-    own_factors = ([0, *each[3:], 0, 0] for each in (by_row, rest))
-    return (*_ordered(*own_factors), *last) if seconds else last
+    none = [Fraction(0)]
+    first = _ordered(none + by_row[3:] + 2 * none, none + rest[3:] + 2 * none)
+    return (*first, *last) if seconds else last
 
 
-def _ordered(by_row: Sequence[Fraction | int], rest: Sequence[Fraction | int]) -> Polynomial:
+def _ordered(by_row: Sequence[Fraction], rest: Sequence[Fraction]) -> Polynomial:
     exact = (by_row[1], by_row[2], rest[2], by_row[0], rest[1], rest[0])
-    return tuple(_number(Fraction(factor)) for factor in exact)
+    return tuple(_number(factor) for factor in exact)
 
 
 def _number(exact: Fraction) -> int | float:

@@ -18,7 +18,7 @@ from planner import catalog
 from planner.catalog import measured, spot
 from planner.dryrun.ask.port import Port
 from planner.dryrun.run.spot.lengths import lengths_for
-from planner.formulas.length_law import PROOF, Proof, law_of
+from planner.formulas.length_law import PLAIN, PROOF, Proof, law_of
 from planner.plan import Plan
 from planner.sweeps.table import sweep
 
@@ -106,12 +106,12 @@ def test_rows_beyond_what_was_proved_are_refused_with_the_lengths_that_hold(port
     setting, _ = measured.setting_of(key, "sdpa/padded/bf16", "all")
     assert setting is not None
     proof = Proof(*setting[PROOF])
-    assert law_of(setting).form == "plain" and proof.failed == 0 < proof.held
+    assert law_of(setting).form == PLAIN and proof.failed == 0 < proof.held
     longest = proof.longest
     assert planned(port, TURNS, longest)
-    with pytest.raises(ValueError, match=f"row has {longest + 1:,} tokens, .* measured up to") as no:
+    with pytest.raises(ValueError, match=f"has {longest + 1:,} tokens, .* measured up to") as no:
         planned(port, TURNS, longest + 1)
-    assert f"Keep prompt_tokens and response_tokens to {longest:,} together." in str(no.value)
+    assert f"Keep rows to {longest:,}." in str(no.value)
     over = {"response_tokens": [1, longest - 150, longest - 149], "prompt_tokens": [150]}
     table = sweep(plan, over)
     assert table["valid"].tolist() == [True, True, False]

@@ -100,13 +100,10 @@ def refuse_beyond(arch: Architecture, workload: Workload) -> None:
     why = f"up to {proof.held:,}, and a law of their bytes is believed to {FURTHER} times that"
     if proof.failed:
         why = f"at {proof.failed:,}, which no law of their bytes met within {WITHIN:.0%}"
-    fix = f"keep prompt_tokens and response_tokens to {proof.longest:,} together"
-    if workload.batch_shape == "packed":
-        fix = f"put at most {proof.longest:,} into a micro-batch"
+    fix = f"keep rows to {proof.longest:,}" if proof.longest else "choose another attention or dtype"
     raise ValueError(
         f"prompt_tokens: a row has {np.min(workload.tokens):,} tokens, and the layers of "
-        f"{arch.family} were measured {why}; "
-        + (fix if proof.longest else "choose another attention or dtype")
+        f"{arch.family} were measured {why}; {fix}"
     )
 
 

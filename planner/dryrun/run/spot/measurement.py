@@ -17,10 +17,9 @@ from planner.dryrun.run.branches.routing import EVEN
 from planner.dryrun.run.spot.fields import architecture_of, tables_of
 from planner.dryrun.run.spot.kinds import KINDS, kinds_of, places_of, shorten, words_of
 from planner.dryrun.run.spot.language import built, language_of, sentence_of, stated
-from planner.dryrun.run.spot.lengths import lengths_for, span_of
+from planner.dryrun.run.spot.lengths import span_of
 from planner.dryrun.run.spot.polynomials import setting, setting_plan
 from planner.dryrun.run.world import world
-from planner.formulas.length_law import PROOF, Proof
 from planner.steps import anatomy, models
 
 
@@ -93,12 +92,7 @@ def _setting(
 
         with _one_language(settings):
             span = span_of(build(), tracker, plan.batch_shape)
-            own = [kinds[at] for at in places]
-            found = setting(build, stage, tracker, name, own, span)
-            if not all(Proof(*each[PROOF]).longest for each in found.values()):
-                # Layers that run otherwise from some length on: as far as that is an answer, too.
-                span = span._replace(lengths=lengths_for(span.lengths[0] * 2))
-                found = setting(build, stage, tracker, name, own, span)
+            found = setting(build, stage, tracker, name, [kinds[at] for at in places], span)
     return found, [note for note in tracker.log.notes if note == EVEN]
 
 

@@ -117,8 +117,9 @@ def setting(
             sizes = law.solved_from(span.lengths)
             seconds = [int(law.second(size)) for size in sizes] if law.form != PLAIN else []
             through_all = _through(partial(through, sizes, seconds), counts, asked)
-            how = {"through_all": through_all, "law": law, "ranked": rank > 0, "loops": loops}
-            highest = partial(_highest, **how)
+            highest = partial(
+                _highest, through_all=through_all, law=law, ranked=rank > 0, loops=loops
+            )
             runs = [run(trains, *size) for size in product(bodies, counts, sizes)]
             measured = read(runs, through_all, highest) | {LAW: list(law)}
             return measured, {
