@@ -100,7 +100,9 @@ def refuse_beyond(arch: Architecture, workload: Workload) -> None:
     why = f"up to {proof.held:,}, and a law of their bytes is believed to {FURTHER} times that"
     if proof.failed:
         why = f"at {proof.failed:,}, which no law of their bytes met within {WITHIN:.0%}"
-    fix = f"keep rows to {proof.longest:,}" if proof.longest else "choose another attention or dtype"
+    fix = f"keep rows to {proof.longest:,}"
+    if not proof.longest:
+        fix = "choose another attention or dtype"
     raise ValueError(
         f"prompt_tokens: a row has {np.min(workload.tokens):,} tokens, and the layers of "
         f"{arch.family} were measured {why}; {fix}"
