@@ -62,7 +62,7 @@ def span_of(model: nn.Module, tracker: Tracker, shape: str) -> Span:
     # A row behind a model's positions runs here, where its layers do not look them up.
     longest = max(longest, 2 * lengths[-1])
     chunked = [Law(CHUNK, chunk)] * (chunk > 1)
-    return Span(lengths, longest, (*chunked, Law(), Law(STEP, 4 * ODD), *laws))
+    return Span(lengths, longest, (*chunked, Law(), *(Law(form, 4 * ODD) for form in (STEP, CHUNK)), *laws))
 
 
 def lengths_for(longest: int, chunk: int = 1, shortest: int = SHORTEST) -> tuple[int, ...]:
