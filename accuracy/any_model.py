@@ -34,9 +34,6 @@ STATED: Mapping[str, Mapping[str, Any]] = json.loads(
 )
 """Sizes that a type's published files state and its config class has no usable default for."""
 
-ONE_CHUNK = (
-    "64 tokens are one chunk of its scan, which spares the forward copies that longer rows need"
-)
 CROSS = (
     "its cross-attention has weights that no text trains: the estimate gives them gradients and "
     "optimizer state, and the step does not"
@@ -46,7 +43,6 @@ EXPLAINED: Mapping[str, str] = {
     **dict.fromkeys(("bart", "bigbird_pegasus", "blenderbot", "blenderbot-small"), CROSS),
     **dict.fromkeys(("marian", "mbart", "mllama", "mvp", "pegasus", "plbart"), CROSS),
     **dict.fromkeys(("prophetnet", "trocr", "whisper"), CROSS),
-    "nemotron_h": ONE_CHUNK,
     "phi4_multimodal": TOWERS,
 }
 """Types whose estimate is more than 1 % from the dry run, and why."""

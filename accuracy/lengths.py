@@ -95,7 +95,10 @@ def cut(name: str) -> dict[str, Any]:
     layers = 1 + max(twice, default=LAYERS - 1)
     if len(set(kinds)) > LAYERS:  # a list of numbers, not of kinds
         layers = LAYERS
-    return config | {depth: layers} | {key: value[:layers] for key, value in lists.items()}
+    own = {at: one for at, one in config.get("per_layer_config", {}).items() if int(at) < layers}
+    per_layer = {"per_layer_config": own} if own else {}
+    sliced = {key: value[:layers] for key, value in lists.items()}
+    return config | {depth: layers} | sliced | per_layer
 
 
 def row_of(name: str, port: Port, seconds: float = SECONDS) -> dict[str, Any]:
@@ -199,12 +202,13 @@ def summary(found: Mapping[str, Any]) -> list[str]:
     """The section of docs/models.md."""
     rows = found["rows"]
     compared = [
-        abs(one["difference"])
+        one["difference"]
         for row in rows
         for one in row["lengths"].values()
         if "difference" in one
     ]
-    within = sum(each <= WITHIN for each in compared)
+    within = sum(abs(each) <= WITHIN for each in compared)
+    lowest, highest = min(compared), max(compared)
     lines = [
         "## Lengths",
         "",
@@ -212,7 +216,9 @@ def summary(found: Mapping[str, Any]) -> list[str]:
         "coefficients at their own size, and of the types that are measured on the spot those with "
         "scans, windows, latent caches or routed layers, two layers of each kind. Each figure is "
         "the phase whose estimate is furthest from a dry run of the same, signed (SFT in bf16, two "
-        f"padded rows): {len(compared)} compared, {within} of them within {WITHIN:.0%}. *Answers "
+        f"padded rows): {len(compared)} compared, {within} of them within {WITHIN:.0%}, the lowest "
+        f"{lowest:+.2%}, the highest {highest:+.2%}. Of so few layers the highest instant of one, "
+        "which is put beside the gradients of all, weighs more than in a whole model. *Answers "
         "to* is the longest row that is answered, where the law held at a held-out length of half "
         "as many tokens. Written by `python -m accuracy.lengths`.",
         "",
