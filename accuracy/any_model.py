@@ -34,6 +34,9 @@ STATED: Mapping[str, Mapping[str, Any]] = json.loads(
 )
 """Sizes that a type's published files state and its config class has no usable default for."""
 
+ONE_CHUNK = (
+    "64 tokens are one chunk of its scan, which spares the forward copies that longer rows need"
+)
 CROSS = (
     "its cross-attention has weights that no text trains: the estimate gives them gradients and "
     "optimizer state, and the step does not"
@@ -44,6 +47,7 @@ EXPLAINED: Mapping[str, str] = {
     **dict.fromkeys(("marian", "mbart", "mllama", "mvp", "pegasus", "plbart"), CROSS),
     **dict.fromkeys(("prophetnet", "trocr", "whisper"), CROSS),
     "phi4_multimodal": TOWERS,
+    "zamba2": ONE_CHUNK,
 }
 """Types whose estimate is more than 1 % from the dry run, and why."""
 APART_WITH_LORA = ("gpt_neo", "phi4_multimodal", "recurrent_gemma", "whisper", "zamba2")
