@@ -67,7 +67,11 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     },
     "deepseek_v2": {"num_hidden_layers": 4, "first_k_dense_replace": 2},
     "deepseek_v3": {"num_hidden_layers": 4, "first_k_dense_replace": 2},
-    "gpt_neo": {"num_layers": 4, "attention_types": [[["global", "local"], 2]]},
+    "gpt_neo": {
+        "num_layers": 4,
+        "attention_types": [[["global", "local"], 2]],
+        "attention_layers": ["global", "local"] * 2,
+    },
 }
 """What cuts a type whose lists do not say where its kinds of layers are."""
 PLAN: Mapping[str, Any] = {

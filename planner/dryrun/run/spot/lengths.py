@@ -25,7 +25,10 @@ OPERATORS = 750_000
 counted, so that the answer is that of any machine."""
 CHUNKS = ("chunk_size", "block_size")
 """What layers call the tokens of a chunk, which scans pad rows to or take in turns."""
-WINDOWS = ("sliding_window", "attention_window_size", "attention_chunk_size", "index_topk")
+WINDOWS = (
+    *("sliding_window", "attention_window_size", "attention_chunk_size", "keep_window_size"),
+    "index_topk",
+)
 """What configs call the tokens that one token sees at most."""
 
 
@@ -55,14 +58,13 @@ def span_of(model: nn.Module, tracker: Tracker, shape: str) -> Span:
     chunks = {getattr(each, name, 0) for each in modules for name in CHUNKS}
     chunk = max((each for each in chunks if isinstance(each, int)), default=1) or 1
     loops = operators(32) > 1.2 * operators(16)
-    longest = min(int(first(settings, POSITIONS) or LONGEST), LONGEST)
-    lengths = lengths_for(longest, chunk, LOOPED if loops else SHORTEST)
+    positions = min(int(first(settings, POSITIONS) or LONGEST), LONGEST)
+    lengths = lengths_for(positions, chunk, LOOPED if loops else SHORTEST)
     windows = {int(stated(settings, name) or 0) for name in WINDOWS} - {0} if not loops else ()
-    laws = [Law(WINDOW, size) for size in sorted(windows) if 8 * size <= longest]
-    # A row behind a model's positions runs here, where its layers do not look them up.
-    longest = max(longest, 2 * lengths[-1])
+    laws = [Law(WINDOW, size) for size in sorted(windows) if 4 * size <= positions]
     chunked = [Law(CHUNK, chunk)] * (chunk > 1)
-    return Span(lengths, longest, (*chunked, Law(), *(Law(form, 4 * ODD) for form in (STEP, CHUNK)), *laws))
+    # Rows behind a model's positions run here, and may keep to another law (Doge's window).
+    return Span(lengths, min(2 * positions, LONGEST), (*chunked, Law(), *(Law(form, 4 * ODD) for form in (STEP, CHUNK)), *laws))
 
 
 def lengths_for(longest: int, chunk: int = 1, shortest: int = SHORTEST) -> tuple[int, ...]:
