@@ -63,8 +63,9 @@ def span_of(model: nn.Module, tracker: Tracker, shape: str) -> Span:
     windows = {int(stated(settings, name) or 0) for name in WINDOWS} - {0} if not loops else ()
     laws = [Law(WINDOW, size) for size in sorted(windows) if 4 * size <= positions]
     chunked = [Law(CHUNK, chunk)] * (chunk > 1)
+    hidden = [Law(form, 4 * ODD) for form in (STEP, CHUNK)]
     # Rows behind a model's positions run here, and may keep to another law (Doge's window).
-    return Span(lengths, min(2 * positions, LONGEST), (*chunked, Law(), *(Law(form, 4 * ODD) for form in (STEP, CHUNK)), *laws))
+    return Span(lengths, min(2 * positions, LONGEST), (*chunked, Law(), *hidden, *laws))
 
 
 def lengths_for(longest: int, chunk: int = 1, shortest: int = SHORTEST) -> tuple[int, ...]:
