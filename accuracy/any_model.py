@@ -46,8 +46,8 @@ EXPLAINED: Mapping[str, str] = {
     **dict.fromkeys(("bart", "bigbird_pegasus", "blenderbot", "blenderbot-small"), CROSS),
     **dict.fromkeys(("marian", "mbart", "mllama", "mvp", "pegasus", "plbart"), CROSS),
     **dict.fromkeys(("prophetnet", "trocr", "whisper"), CROSS),
-    "nemotron_h": ONE_CHUNK,
     "phi4_multimodal": TOWERS,
+    "zamba2": ONE_CHUNK,
 }
 """Types whose estimate is more than 1 % from the dry run, and why."""
 APART_WITH_LORA = ("gpt_neo", "phi4_multimodal", "recurrent_gemma", "whisper", "zamba2")
@@ -240,7 +240,10 @@ def page(found: Mapping[str, Any]) -> str:
             f"| {row['type']} | {row['by']} | {row.get('attention', '')} | "
             f"{row.get('layers', '')} | {signed} | {with_lora} | {known.replace('|', '/')} |"
         )
-    return "\n".join(lines) + "\n"
+    from accuracy import lengths  # which takes its configs from here
+
+    by_length = lengths.summary(json.loads(lengths.FILE.read_text("utf-8")))
+    return "\n".join([*lines, "", *by_length]) + "\n"
 
 
 if __name__ == "__main__":

@@ -135,7 +135,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "`planner/plan/migrations.py` gets a version and `ADDED` says that it came with that one; "
         "each rule gets a plan that breaks it in `tests/plan/test_rules.py`; "
         "[methods.md](methods.md) gets a row, and [fields.md](fields.md) is what `python -m "
-        "planner fields` prints.": a_new_word_of_links_says_from_which_version_on,
+        "planner fields` prints ([field-effects.md](field-effects.md): `PYTHONPATH=. python "
+        "tests/field_effects.py`).": a_new_word_of_links_says_from_which_version_on,
     },
     "A framework": {
         "A folder in `planner/frameworks/`, which says what its code does where the step of this "

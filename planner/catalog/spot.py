@@ -23,7 +23,7 @@ from planner import disk_cache
 FOLDER = "coefficients"
 PREFIX = "spot-"
 PACKAGE = Path(__file__).resolve().parents[1]
-CODE = ("dryrun/run", "steps")
+CODE = ("dryrun/run/**/*.py", "steps/**/*.py", "formulas/length_law.py", "formulas/polynomial.py")
 """Where the code lies whose change makes measurements old."""
 
 MOST_LAYERS = 1000
@@ -121,7 +121,7 @@ def versions() -> dict[str, str]:
 def _code() -> str:
     digest = hashlib.sha256()
     for part in CODE:
-        for path in sorted((PACKAGE / part).rglob("*.py")):
+        for path in sorted(PACKAGE.glob(part)):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -1,4 +1,4 @@
-"""Bytes as a polynomial in the rows and the tokens of a row, solved exactly from six sizes.
+"""Bytes as a polynomial in the rows and the tokens of a row, solved exactly from some sizes.
 
 Every storage of a forward or backward has a size of the form ``rows**a * tokens**b`` with
 ``a`` of 0 or 1 and ``b`` of 0, 1 or 2, times what the model's config says; so do sums of them.
@@ -14,12 +14,8 @@ from planner.numeric import Num
 
 Polynomial = tuple[int | float, ...]
 """Factors of rows·tokens, rows·tokens², tokens², rows, tokens and 1, in this order; where a layer
-pads rows to whole chunks, then the same of the padded tokens."""
+has another length beside its tokens (:mod:`planner.formulas.length_law`), then the same of that."""
 FACTORS = 6
-
-Parabola = tuple[Fraction, Fraction, Fraction]
-"""Factors of 1, tokens and tokens²."""
-
 
 def padded(tokens: Num, chunk: int) -> Num:
     """Tokens of a row that is filled up to whole chunks."""
@@ -41,10 +37,10 @@ def through_ranks(ranks: tuple[int, int], low: Polynomial, high: Polynomial) -> 
     return tuple(_number(factor) for factor in (*none, *each))
 
 
-def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num:
-    """Its value, in bytes where it is one of bytes."""
+def value(polynomial: Polynomial, rows: Num, tokens: Num, second: Num = 0) -> Num:
+    """Its value, in bytes where it is one of bytes; ``second`` is its other length, if any."""
     if len(polynomial) > FACTORS:
-        within = value(polynomial[FACTORS:], rows, padded(tokens, chunk))
+        within = value(polynomial[FACTORS:], rows, second)
         return value(polynomial[:FACTORS], rows, tokens) + within
     product, square, plain, by_row, by_token, constant = polynomial
     inside = product * tokens + square * tokens * tokens + by_row
@@ -52,53 +48,32 @@ def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num
 
 
 def through(
-    lengths: Sequence[int], two_rows: Sequence[int], three_rows: Sequence[int]
+    lengths: Sequence[int],
+    seconds: Sequence[int],
+    two_rows: Sequence[int],
+    three_rows: Sequence[int],
 ) -> Polynomial:
-    """The polynomial with these values at two and at three rows of each of three lengths.
+    """The polynomial with these values at two and at three rows of each length.
 
     Args:
-        lengths: three different lengths, in tokens.
+        lengths: three different lengths, in tokens; five where there is another length, too.
+        seconds: the other length at each; empty where there is none. With three lengths all is
+            of the other one.
         two_rows: values of two rows of each length.
         three_rows: values of three rows of each length.
     """
     pairs = list(zip(two_rows, three_rows, strict=True))
-    by_row = _parabola(lengths, [three - two for two, three in pairs])
-    rest = _parabola(lengths, [3 * two - 2 * three for two, three in pairs])
-    return _ordered(by_row, rest)
+    own = seconds or lengths
+    table = [(1, b, b * b, a, a * a)[: len(lengths)] for a, b in zip(lengths, own, strict=True)]
+    by_row = _solved(table, [three - two for two, three in pairs])
+    rest = _solved(table, [3 * two - 2 * three for two, three in pairs])
+    last = _ordered(by_row[:3], rest[:3])
+    none = [Fraction(0)]
+    first = _ordered(none + by_row[3:] + 2 * none, none + rest[3:] + 2 * none)
+    return (*first, *last) if seconds else last
 
 
-def through_chunks(
-    lengths: Sequence[int], less: int, two_rows: Sequence[int], three_rows: Sequence[int]
-) -> Polynomial:
-    """The same where layers pad rows to whole chunks: of tokens, then of padded tokens.
-
-    Args:
-        lengths: three different lengths of whole chunks, in tokens.
-        less: tokens that the same numbers of chunks were measured with, too, fewer than that.
-        two_rows: values of two rows of each length, then of each length less those tokens.
-        three_rows: values of three rows of the same.
-    """
-    pairs = list(zip(two_rows, three_rows, strict=True))
-    by_row = _apart(lengths, less, [three - two for two, three in pairs])
-    rest = _apart(lengths, less, [3 * two - 2 * three for two, three in pairs])
-    return _ordered(by_row[0], rest[0]) + _ordered(by_row[1], rest[1])
-
-
-def _apart(lengths: Sequence[int], less: int, values: Sequence[int]) -> tuple[Parabola, Parabola]:
-    """What grows with the tokens, and what with the chunks and stays: parabolas of one sum."""
-    whole, shorter = values[: len(lengths)], values[len(lengths) :]
-    grown = [(a - b) / Fraction(less) for a, b in zip(whole, shorter, strict=True)]
-    first, last = lengths[0], lengths[-1]
-    square = (grown[-1] - grown[0]) / (2 * (last - first))
-    linear = grown[0] - square * (2 * first - less)
-    left = [
-        each - linear * length - square * length * length
-        for each, length in zip(whole, lengths, strict=True)
-    ]
-    return (Fraction(0), linear, square), _parabola(lengths, left)
-
-
-def _ordered(by_row: Parabola, rest: Parabola) -> Polynomial:
+def _ordered(by_row: Sequence[Fraction], rest: Sequence[Fraction]) -> Polynomial:
     exact = (by_row[1], by_row[2], rest[2], by_row[0], rest[1], rest[0])
     return tuple(_number(factor) for factor in exact)
 
@@ -107,10 +82,13 @@ def _number(exact: Fraction) -> int | float:
     return int(exact) if exact.denominator == 1 else float(exact)
 
 
-def _parabola(places: Sequence[int], values: Sequence[int | Fraction]) -> Parabola:
-    """Factors of 1, t and t² through three points."""
-    (a, b, c), (at_a, at_b, at_c) = places, values
-    first = Fraction(at_b - at_a) / (b - a)
-    second = (Fraction(at_c - at_b) / (c - b) - first) / (c - a)
-    linear = first - second * (a + b)
-    return at_a - linear * a - second * a * a, linear, second
+def _solved(table: Sequence[Sequence[int]], values: Sequence[int]) -> list[Fraction]:
+    """What a row of the table has to be multiplied with for its value: Gauss and Jordan's way."""
+    left = [[*map(Fraction, (*row, value))] for row, value in zip(table, values, strict=True)]
+    for at in range(len(left)):
+        pivot = next(row for row in left[at:] if row[at])
+        left.remove(pivot)
+        pivot = [each / pivot[at] for each in pivot]
+        left = [[a - row[at] * b for a, b in zip(row, pivot, strict=True)] for row in left]
+        left.insert(at, pivot)
+    return [row[-1] for row in left]

@@ -146,7 +146,7 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
 
 def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
     """What the export to the plan's own framework will refuse; empty where it has none at all."""
-    if plan.framework in exporting(plan.method):
+    if plan.framework in exported() and plan.framework in exporting(plan.method):
         try:
             following(plan, plan.framework, chosen)
         except CannotExpress as error:

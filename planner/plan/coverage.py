@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
-from planner.formulas.activations.coverage import refuse_uncovered
+from planner.formulas.activations.coverage import beyond, refuse_uncovered
 from planner.methods import method_of
+from planner.numeric import Num
 from planner.plan.facts import Facts, facts_of
 from planner.plan.loss import loss_of
 from planner.problem import Problem
@@ -40,6 +41,14 @@ def uncovered(
     except ValueError as error:
         return [_problem(str(error), frozenset(getattr(type(plan), "model_fields", ())))]
     return [*_loss(plan), *method_of(plan).fact_problems(plan, facts)]
+
+
+def too_long(plan: Plan, setup: Setup, facts: Facts) -> Num:
+    """Where rows of a sweep are longer than measured layers answer for."""
+    found: Num = False
+    for arch, workload in _passes(plan, setup, facts):
+        found = found | beyond(arch, workload)
+    return found
 
 
 def _passes(

@@ -33,7 +33,7 @@ from planner.phases.reference_cache import pass_seconds
 from planner.phases.scene import Scene
 from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
 from planner.plan import Plan
-from planner.plan.coverage import uncovered
+from planner.plan.coverage import too_long, uncovered
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
 from planner.rule import Rule
@@ -119,6 +119,8 @@ class Combinations:
         once: Any = WatchedPlan(grid.plan, self._varying, memory)
         if memory.ask((uncovered,), lambda: bool(uncovered(once, scene.setup, scene.facts))):
             return None
+        long = memory.ask((too_long,), lambda: too_long(once, scene.setup, scene.facts))
+        valid = valid & ~np.asarray(long) if np.any(long) else valid
         phases = unresolved(scene)
         slots = tuple(self._slot(scene, phase) for phase in phases)
         shape = tuple((slot.kind, slot.rank, len(slot.pairs)) for slot in slots)

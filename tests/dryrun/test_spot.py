@@ -31,9 +31,18 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 2048,
     "pad_token_id": 0,
 }
-MAMBA = {"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 3, "vocab_size": 160}
+FEW: dict[str, Any] = {"max_position_embeddings": 256}
+"""Where every token is a turn: no longer rows are looked at than a model has positions."""
+MAMBA = {
+    "model_type": "mamba",
+    "hidden_size": 32,
+    "num_hidden_layers": 3,
+    "vocab_size": 160,
+    **FEW,
+}
 JAMBA = {
     **SIZES,
+    **FEW,
     "model_type": "jamba",
     "num_hidden_layers": 6,
     "attn_layer_period": 3,

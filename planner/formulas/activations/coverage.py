@@ -8,11 +8,11 @@ from planner.formulas.activations.decoder import FAMILIES
 from planner.formulas.activations.four_bit import refuse_other_weights
 from planner.formulas.activations.layers import refuse_what_cannot_run, refuses_sdpa, settings
 from planner.formulas.activations.liger import refuse_without_kernels
-from planner.formulas.activations.measured_lookup import setting_of
+from planner.formulas.activations.measured_lookup import beyond, refuse_beyond
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
 
-__all__ = ["refuse_uncovered", "refuses_sdpa"]
+__all__ = ["beyond", "refuse_uncovered", "refuses_sdpa"]
 
 
 def refuse_uncovered(arch: Architecture, workload: Workload) -> None:
@@ -24,7 +24,7 @@ def refuse_uncovered(arch: Architecture, workload: Workload) -> None:
     if workload.multiprocessors:
         refuse_without_kernels(arch)
     if arch.measured:
-        setting_of(arch, workload)
+        refuse_beyond(arch, workload)
         return
     refuse_what_cannot_run(arch, workload)
     if arch.family not in FAMILIES:

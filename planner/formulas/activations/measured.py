@@ -18,6 +18,7 @@ from planner.formulas.activations.measured_lookup import setting_of, without_aut
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
+from planner.formulas.length_law import CHUNK, STEP, WINDOW, law_of
 from planner.formulas.polynomial import Polynomial, value
 from planner.numeric import Num
 from planner.term import Term
@@ -33,14 +34,8 @@ MEASURED = Formula(
     why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
     ignores="kernels of other cards than the measured one",
 )
-PADDED = Formula(
-    "measured activations of padded rows",
-    MEASURED.expression,
-    category="activations",
-    source=MEASURED.source,
-    why="A scan over chunks fills each row up to whole ones; tokens are those of filled rows.",
-    ignores=MEASURED.ignores,
-)
+SECOND = {CHUNK: "of whole chunks", STEP: "of whole chunks", WINDOW: "within the window"}
+"""Of which tokens a term is whose layers have another length beside those of a row."""
 FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
 
 KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -182,17 +177,20 @@ def autocast_copies_elements(arch: Architecture) -> int:
 
 def _kind(arch: Architecture, workload: Workload, sparse: int | None) -> Mapping[str, Any]:
     """One kind's coefficients; without a word the kind that keeps more of a long row."""
-    kinds: Sequence[Mapping[str, Any]] = setting_of(arch, workload)["kinds"]
+    found = setting_of(arch, workload)
+    kinds: Sequence[Mapping[str, Any]] = found["kinds"]
     if sparse is not None and len(kinds) > 1:
         return kinds[int(sparse)]
-    return max(kinds, key=lambda kind: value(kind["kept"], 1, 4096))
+    long = 4096, law_of(found).second(4096)
+    return max(kinds, key=lambda kind: value(kind["kept"], 1, *long))
 
 
 def _highest(
     instants: Sequence[Polynomial], arch: Architecture, workload: Workload, role: str, name: str
 ) -> tuple[Term, ...]:
     """The highest instant's bytes; for a sweep, each point has its own highest instant."""
-    sizes = workload.sequences, workload.tokens, _chunk(arch, workload)
+    law = law_of(setting_of(arch, workload))
+    sizes = workload.sequences, workload.tokens, law.second(workload.tokens)
     heights = [value(instant, *sizes) for instant in instants]
     if not any(isinstance(height, np.ndarray) for height in heights):
         best = max(range(len(instants)), key=lambda at: heights[at])
@@ -200,11 +198,6 @@ def _highest(
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     factors = tuple(np.asarray(column)[winner] for column in zip(*instants, strict=True))
     return _terms(factors, arch, workload, role, name)
-
-
-def _chunk(arch: Architecture, workload: Workload) -> int:
-    """Tokens of the chunks that layers pad rows to; 1 where they do not."""
-    return int(setting_of(arch, workload).get("chunk", 1))
 
 
 def _terms(
@@ -215,18 +208,17 @@ def _terms(
     name: str,
     copies: Num = 1,
 ) -> tuple[Term, ...]:
-    """Its bytes by the tokens and, where layers pad rows to chunks, by the padded ones."""
+    """Its bytes by the tokens and, where layers have another length, by that."""
     tokens = workload.tokens
-    found = [_term(MEASURED, factors[: polynomial.FACTORS], workload, tokens, role, name, copies)]
+    found = [_term(factors[: polynomial.FACTORS], workload, tokens, role, name, copies)]
     if len(factors) > polynomial.FACTORS:
-        whole = polynomial.padded(tokens, _chunk(arch, workload))
-        rest, label = factors[polynomial.FACTORS :], f"{name}, of whole chunks"
-        found.append(_term(PADDED, rest, workload, whole, role, label, copies))
+        law, rest = law_of(setting_of(arch, workload)), factors[polynomial.FACTORS :]
+        label, second = f"{name}, {SECOND[law.form]}", law.second(tokens)
+        found.append(_term(rest, workload, second, role, label, copies))
     return tuple(term._replace(source=measured.source(arch.measured)) for term in found)
 
 
 def _term(
-    formula: Formula,
     factors: Sequence[Num],
     workload: Workload,
     tokens: Num,
@@ -234,7 +226,7 @@ def _term(
     name: str,
     copies: Num,
 ) -> Term:
-    return formula(
+    return MEASURED(
         role,
         label=name,
         tensors=copies,

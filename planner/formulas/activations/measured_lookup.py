@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.measured_setting import Adapters, MeasuredSetting
 from planner.formulas import polynomial
 from planner.formulas.activations.workload import ATTENTIONS, Workload
+from planner.formulas.length_law import FURTHER, LAW, PROOF, WITHIN, Proof
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.numeric import Num
 
@@ -83,6 +86,29 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     )
 
 
+def beyond(arch: Architecture, workload: Workload) -> Num:
+    """Where rows are longer than the law of a model's measured layers is believed."""
+    proof = setting_of(arch, workload).get(PROOF) if arch.measured else None
+    return False if proof is None else workload.tokens > Proof(*proof).longest
+
+
+def refuse_beyond(arch: Architecture, workload: Workload) -> None:
+    """Raise ``ValueError`` for rows that are too long, whatever their length in a sweep."""
+    if not np.all(beyond(arch, workload)):
+        return
+    proof = Proof(*setting_of(arch, workload)[PROOF])
+    why = f"up to {proof.held:,}, and a law of their bytes is believed to {FURTHER} times that"
+    if proof.failed:
+        why = f"at {proof.failed:,}, which no law of their bytes met within {WITHIN:.0%}"
+    fix = f"keep rows to {proof.longest:,}"
+    if not proof.longest:
+        fix = "choose another attention or dtype"
+    raise ValueError(
+        f"prompt_tokens: a row has {np.min(workload.tokens):,} tokens, and the layers of "
+        f"{arch.family} were measured {why}; {fix}"
+    )
+
+
 def refuses_sdpa(arch: Architecture) -> bool:
     """Whether somebody who measured it has seen transformers refuse torch's attention."""
     found = measured.entry(arch.measured)
@@ -91,7 +117,7 @@ def refuses_sdpa(arch: Architecture) -> bool:
     )
 
 
-PLAIN = ("input_kept", "held", "chunk")
+PLAIN = ("input_kept", "held", LAW, PROOF)
 """What of a setting is no polynomial."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -16,27 +18,38 @@ PLACE = re.compile(r"idx|index|_id$|number|^training$|^_")
 DEPTH = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers")
 
 
-def shorten(model: nn.Module, depth: int) -> None:
-    """Keep the first layers of a model that is built, and have its config say so."""
+def shorten(model: nn.Module, places: Sequence[int]) -> None:
+    """Keep the layers at these places of a model that is built, and have its config say so.
+
+    The first of them may come again at the end.
+    """
     layers = models.layers(model)
     whole = len(layers)
-    del layers[depth:]
+    again = [copy.deepcopy(layers[at]) for at in places[len(set(places)) :]]
     for settings in {id(each): each for each in _configs(model)}.values():
         for key, value in list(vars(settings).items()):
             if isinstance(value, (list, tuple)) and len(value) == whole:
-                object.__setattr__(settings, key, value[:depth])
+                object.__setattr__(settings, key, type(value)(value[at] for at in places))
             elif key in DEPTH and value == whole:
-                object.__setattr__(settings, key, depth)
+                object.__setattr__(settings, key, len(places))
+    del layers[len(set(places)) :]
+    layers.extend(again)
 
 
 def _configs(model: nn.Module) -> list[Any]:
     return [each.config for each in model.modules() if getattr(each, "config", None) is not None]
 
 
-def depth_of(kinds: list[int]) -> int:
-    """Layers that hold every kind before the last one, of which nothing can be read."""
+def places_of(kinds: list[int], depth: int = 0) -> list[int]:
+    """The first layers that hold every kind before the last one, of which nothing can be read.
+
+    ``depth`` is how many there have to be. Of a kind that only the model's last layer is, that
+    layer is not the last here: the first comes again behind it.
+    """
     first = [kinds.index(kind, 1) if kind in kinds[1:] else 0 for kind in set(kinds)]
-    return min(max(first) + 2, len(kinds))
+    places = list(range(min(max(*first, depth) + 2, len(kinds))))
+    alone = kinds[places[-1]] not in [kinds[at] for at in places[:-1]]
+    return [*places, 0] if alone else places
 
 
 def kinds_of(layers: nn.ModuleList, settings: Any) -> list[int]:

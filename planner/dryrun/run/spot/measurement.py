@@ -14,18 +14,13 @@ from torch import nn
 from planner.catalog.measured_setting import read_setting
 from planner.dryrun.run import weights
 from planner.dryrun.run.branches.routing import EVEN
-from planner.dryrun.run.spot.fields import POSITIONS, architecture_of, tables_of
-from planner.dryrun.run.spot.kinds import KINDS, depth_of, kinds_of, shorten, words_of
-from planner.dryrun.run.spot.language import built, first, language_of, sentence_of, stated
-from planner.dryrun.run.spot.polynomials import lengths_for, setting, setting_plan
-from planner.dryrun.run.tracker import Tracker
+from planner.dryrun.run.spot.fields import architecture_of, tables_of
+from planner.dryrun.run.spot.kinds import KINDS, kinds_of, places_of, shorten, words_of
+from planner.dryrun.run.spot.language import built, language_of, sentence_of, stated
+from planner.dryrun.run.spot.lengths import span_of
+from planner.dryrun.run.spot.polynomials import setting, setting_plan
 from planner.dryrun.run.world import world
 from planner.steps import anatomy, models
-
-LOOPED = 32
-"""Tokens of the longest row where every token is a turn: a thousand would take minutes."""
-CHUNK = "chunk_size"
-"""What layers call the tokens of a chunk, whose scans pad rows to whole ones."""
 
 
 def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -61,14 +56,14 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         "refused": {},
         "settings": {},
     }
-    depth = depth_of(kinds)
+    cut, all_of_them = places_of(kinds), places_of(kinds, len(kinds))
     for name in names:
         # A model that cannot be cut runs whole; one that makes tensors on the CPU and moves them
         # runs with all of them on the device.
-        for layers_run, here in ((depth, None), (len(kinds), None), (len(kinds), "meta")):
+        for places, here in ((cut, None), (all_of_them, None), (all_of_them, "meta")):
             try:
                 with torch.device(here) if here else nullcontext():
-                    measured, said = _setting(config, name, kinds, layers_run)
+                    measured, said = _setting(config, name, kinds, places)
                 found["settings"] |= measured
                 found["supposed"] += [each for each in said if each not in found["supposed"]]
                 found["refused"].pop(name, None)
@@ -83,21 +78,21 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _setting(
-    config: Mapping[str, Any], name: str, kinds: list[int], depth: int
+    config: Mapping[str, Any], name: str, kinds: list[int], places: list[int]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The polynomials of one setting, of a model cut to its first layers, and what they suppose."""
+    """The polynomials of one setting, of a model cut to these layers, and what they suppose."""
     plan = setting_plan(name)
     with world(plan, autocast=read_setting(name).autocast) as (tracker, stage, _), tracker:
         settings = models.settings_of(config, stage.attention(plan.attention))
 
         def build() -> nn.Module:
             model = models.language_model(stage, settings, models.dtype_of(plan))
-            shorten(model, depth)
+            shorten(model, places)
             return model.train()
 
         with _one_language(settings):
-            lengths, chunk = _lengths(build(), tracker, plan.batch_shape)
-            found = setting(build, stage, tracker, name, kinds[:depth], lengths, chunk)
+            span = span_of(build(), tracker, plan.batch_shape)
+            found = setting(build, stage, tracker, name, [kinds[at] for at in places], span)
     return found, [note for note in tracker.log.notes if note == EVEN]
 
 
@@ -107,26 +102,3 @@ def _one_language(settings: Any) -> AbstractContextManager[Any]:
 
     alone = len(stated(settings, "languages") or ()) == 1
     return patch.object(_config, "meta_nonzero_assume_all_nonzero", alone)
-
-
-def _lengths(model: nn.Module, tracker: Tracker, shape: str) -> tuple[tuple[int, ...], int]:
-    """Lengths that the positions allow; short ones where a loop takes a turn for each token.
-
-    And the tokens of the chunks that layers pad rows to, where the lengths are whole ones; else 1.
-    """
-    settings = models.causal(model).config
-
-    def operators(tokens: int) -> int:
-        before = tracker.operators
-        ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
-        with torch.no_grad():
-            mask = {"attention_mask": torch.ones_like(ids)} if shape == "padded" else {}
-            models.hidden_states(model, {"input_ids": ids, **mask})
-        return tracker.operators - before
-
-    loops = operators(32) > 1.2 * operators(16)
-    positions = int(first(settings, POSITIONS) or 1 << 20)
-    chunks = {getattr(each, CHUNK, 0) for each in models.layers(model).modules()} - {0, None}
-    chunk = chunks.pop() if len(chunks) == 1 else 1
-    lengths = lengths_for(min(positions, LOOPED) if loops else positions, chunk)
-    return lengths, 1 if lengths[0] % chunk else chunk

@@ -7,10 +7,11 @@ rows and tokens, solved exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import cache, partial
+from itertools import product, starmap
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -18,15 +19,10 @@ from torch import nn
 
 from planner.catalog.measured_setting import MeasuredSetting, read_setting
 from planner.dryrun.run.observation import Body, Moments, Observation, observe
+from planner.dryrun.run.spot.lengths import Span, held_out
 from planner.dryrun.run.tracker import Tracker
-from planner.formulas.polynomial import (
-    Polynomial,
-    of_rank,
-    through,
-    through_chunks,
-    through_ranks,
-    value,
-)
+from planner.formulas.length_law import LAW, PLAIN, PROOF, Law, choose, error_of
+from planner.formulas.polynomial import Polynomial, of_rank, through, through_ranks, value
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.methods import methods
 from planner.plan import Plan
@@ -38,8 +34,6 @@ CARD = "h100-80gb"
 """Whose kernels run: SDPA's choice depends on the card."""
 ROWS = (2, 3)
 """A single row lies in memory as others want it, and saves some operators a copy."""
-LENGTHS = (256, 512, 1024)
-"""Whole chunks of linear attention, which keeps a state every 64 tokens."""
 GRID = tuple((rows, 2**power) for rows in (1, 4, 64, 1024) for power in range(4, 21))
 """Sizes at which an instant has to be the highest to be worth keeping."""
 RANKS = (8, 16)
@@ -75,18 +69,18 @@ def setting(
     tracker: Tracker,
     name: str,
     places: Sequence[int],
-    lengths: Sequence[int] = LENGTHS,
-    chunk: int = 1,
+    span: Span,
 ) -> Measured:
     """The polynomials of a model that is built in a world; ``places`` has each layer's kind.
 
-    Of layers that pad rows to whole chunks, rows are looked at that fill them, and such that do
-    not. Of adapters two ranks are, each on a model of its own.
+    By the first law that meets lengths it was not solved from. Of adapters two ranks are looked
+    at, each on a model of its own.
     """
     asked = read_setting(name)
-    bodies = [Body(_adapted(build(), asked, rank), tracker) for rank in _ranks(asked)]
+    bodies = {rank: Body(_adapted(build(), asked, rank), tracker) for rank in _ranks(asked)}
 
-    def run(body: Body, rows: int, tokens: int, trains: bool) -> Observation:
+    @cache
+    def run(trains: bool, rank: int, rows: int, tokens: int) -> Observation:
         packed = asked.batch_shape == "packed"
         shape = (1, rows * tokens) if packed else (rows, tokens)
         ids = torch.zeros(shape, dtype=torch.int64, device=stage.device)
@@ -95,22 +89,67 @@ def setting(
         given = Rows(ids, mask, numbers.unsqueeze(0) if packed else None, rows).inputs()
         autocast = asked.autocast
         casting = stage.autocast(DTYPES["bf16"], enabled=True) if autocast else nullcontext()
-        return observe(body, given, trains=trains, casting=casting)
+        return observe(bodies[rank], given, trains=trains, casting=casting)
 
     # A packed row is one row, however long: its bytes depend on its tokens alone.
     counts = (1,) if asked.batch_shape == "packed" else ROWS
-    less, found = chunk // 4, {}
-    solve: Solve = partial(through_chunks, lengths, less) if less else partial(through, lengths)
-    sizes = [*lengths, *(length - less for length in lengths if less)]
+    rank, rows = min(bodies), counts[0]
+    own = [sorted(set(places)).index(kind) for kind in places]
+    for each in bodies:
+        run.__wrapped__(True, each, rows, span.lengths[0])  # tables that a first run makes stay
+    lengths: Iterable[int] = held_out(span, tracker)
+    found: Measured = {}
     for trains in (True, False):
-        seen = [
-            run(body, rows, tokens, trains)
-            for body in bodies
-            for rows, tokens in product(counts, sizes)
-        ]
-        solved = _solved(seen, places, trains, _through(solve, counts, asked), chunk, asked)
-        found[f"{name}/{'all' if trains else 'none'}"] = solved | ({"chunk": chunk} if less else {})
+        read = partial(_read, places=places, trains=trains)
+        seen: dict[int, list[int]] = {}
+        for tokens in lengths:
+            with suppress(Exception):  # longer rows than run here are not held to
+                seen[tokens] = [*figures(read([run(trains, rank, rows, tokens)]), int, own)]
+        lengths = list(seen)
+
+        def solved(
+            law: Law,
+            loops: bool,
+            trains: bool = trains,
+            read: Callable[..., Measured] = read,
+            seen: Mapping[int, list[int]] = seen,
+        ) -> tuple[Measured, Mapping[int, float]]:
+            sizes = law.solved_from(span.lengths)
+            seconds = [int(law.second(size)) for size in sizes] if law.form != PLAIN else []
+            through_all = _through(partial(through, sizes, seconds), counts, asked)
+            highest = partial(
+                _highest, through_all=through_all, law=law, ranked=rank > 0, loops=loops
+            )
+            runs = [run(trains, *size) for size in product(bodies, counts, sizes)]
+            measured = read(runs, through_all, highest) | {LAW: list(law)}
+            return measured, {
+                tokens: error_of([*figures(measured, _at(law, rank, rows, tokens), own)], one)
+                for tokens, one in seen.items()
+            }
+
+        best, proof = choose(starmap(solved, product(span.laws, (False, True))))
+        found[f"{name}/{'all' if trains else 'none'}"] = best | {PROOF: list(proof)}
     return found
+
+
+def _at(law: Law, rank: int, rows: int, tokens: int) -> Callable[[Polynomial], int]:
+    second = law.second(tokens)
+    return lambda one: int(value(of_rank(one, rank) if rank else one, rows, tokens, second))
+
+
+def figures(
+    measured: Measured, at: Callable[[Any], int], places: Sequence[int]
+) -> Iterator[int]:
+    """What a plan's peaks are made of, which a law is held to; ``at`` gives a part its bytes.
+
+    The end of the model, what all layers keep, and the highest instants of any one.
+    """
+    beside = at(measured["before"]) + at(measured["standing"])
+    yield beside + at(measured["after"]) + max(map(at, measured.get("norm", ())), default=0)
+    kinds = measured["kinds"]
+    yield sum(at(kinds[kind]["kept"]) for kind in places)
+    for name in ("forward", "again", "backward"):
+        yield beside + max(at(k["kept"]) + max(map(at, k.get(name, ())), default=0) for k in kinds)
 
 
 def _ranks(asked: MeasuredSetting) -> tuple[int, ...]:
@@ -136,16 +175,6 @@ def _adapted(model: nn.Module, asked: MeasuredSetting, rank: int) -> nn.Module:
     return found.train()
 
 
-def lengths_for(positions: int, chunk: int = 1) -> tuple[int, ...]:
-    """Three lengths that a model's positions allow, each twice the one before, of whole chunks."""
-    longest = min(LENGTHS[-1], 1 << ((positions - 1).bit_length() - 1))
-    if longest % (4 * chunk) and 4 * chunk < positions:
-        return chunk, 2 * chunk, 4 * chunk
-    if longest < 16:
-        raise ValueError(f"{positions} positions are too few for a measurement")
-    return longest // 4, longest // 2, longest
-
-
 Solve = Callable[[Sequence[int], Sequence[int]], Polynomial]
 Through = Callable[[Sequence[int]], Polynomial]
 
@@ -164,16 +193,18 @@ def _through(solve: Solve, counts: Sequence[int], asked: MeasuredSetting) -> Thr
     return of_rows if asked.adapters is None else of_ranks
 
 
-def _solved(
+def _read(
     seen: Sequence[Observation],
+    through_all: Callable[[Sequence[int]], Any] = itemgetter(0),
+    highest: Callable[[Sequence[Moments]], list[Any]] = lambda seen: [max(seen[0].bytes)],
+    *,
     places: Sequence[int],
     trains: bool,
-    through_all: Through,
-    chunk: int,
-    asked: MeasuredSetting,
 ) -> Measured:
-    """The polynomials of one setting, from its runs at all ranks, rows and lengths."""
-    highest = partial(_highest, through_all=through_all, chunk=chunk, ranked=bool(asked.adapters))
+    """The polynomials of one setting, from its runs at all ranks, rows and lengths.
+
+    Of one run alone, and without the functions that solve, its bytes.
+    """
     found: Measured = {
         "before": through_all([one.before for one in seen]),
         "standing": through_all([one.standing for one in seen]),
@@ -198,28 +229,29 @@ def _solved(
 
 
 def _highest(
-    seen: Sequence[Moments], *, through_all: Through, chunk: int, ranked: bool
+    seen: Sequence[Moments], *, through_all: Through, law: Law, ranked: bool, loops: bool
 ) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
     Runs of different sizes go through the same instants, except in a loop that takes a turn per
-    chunk of tokens: what comes before and after it is compared instant by instant, and of the
-    loop itself each run's highest instant.
+    chunk of tokens: what comes before and after it is compared instant by instant, and of
+    ``loops`` themselves each run's highest instant, which need not be one instant.
     """
     before = _alike([one.shape for one in seen])
     after = _alike([one.shape[before:][::-1] for one in seen])
     places = [*range(before), *range(-after, 0)]
     instants = {through_all([one.bytes[at] for one in seen]) for at in places}
-    if any(len(one.bytes) > before + after for one in seen):
-        loops = [one.bytes[before : len(one.bytes) - after] for one in seen]
+    if loops and any(len(one.bytes) > before + after for one in seen):
+        turns = [one.bytes[before : len(one.bytes) - after] for one in seen]
         # A short run may hold no turn that the others do not: then whole runs are compared.
         whole = [one.bytes for one in seen]
-        instants.add(through_all([max(loop) for loop in (loops if all(loops) else whole)]))
+        instants.add(through_all([max(each) for each in (turns if all(turns) else whole)]))
     winners = set()
     for rank in GRID_RANKS if ranked else (0,):
         at = {one: of_rank(one, rank) if ranked else one for one in sorted(instants)}
         winners |= {
-            max(at, key=lambda one: value(at[one], rows, tokens, chunk)) for rows, tokens in GRID
+            max(at, key=lambda one: value(at[one], rows, tokens, law.second(tokens)))
+            for rows, tokens in GRID
         }
     return sorted(winners, reverse=True)
 
