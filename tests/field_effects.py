@@ -1,7 +1,6 @@
 """What every framework makes of every field of a plan: ``docs/field-effects.md`` is this.
 
-``PYTHONPATH=. python tests/field_effects.py > docs/field-effects.md`` writes it. Each field is set
-to other values in a few plans of each framework; whether a figure moves, a rule refuses it or a
+``PYTHONPATH=. python tests/field_effects.py`` writes it. Each field is set to other values in a few plans of each framework; whether a figure moves, a rule refuses it or a
 reason is told is asked of the product itself.
 """
 
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from planner.cost import cost
@@ -205,6 +205,7 @@ FIGURES = (
     "occasions",
 )
 
+PAGE = Path(__file__).parents[1] / "docs" / "field-effects.md"
 HEAD = """# What every framework makes of every field
 
 Written by `PYTHONPATH=. python tests/field_effects.py`; a test compares this page with it. Each
@@ -230,4 +231,4 @@ def text(found: Mapping[str, Mapping[str, Effect]] | None = None) -> str:
 
 
 if __name__ == "__main__":
-    print(text(), end="")
+    PAGE.write_text(text(), "utf-8")

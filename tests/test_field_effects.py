@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import field_effects
 from field_effects import EXPLAINED, Effect
-
-PAGE = Path(__file__).parents[1] / "docs" / "field-effects.md"
 
 
 @cache
@@ -17,7 +14,7 @@ def found() -> dict[str, dict[str, Effect]]:
 
 
 def test_the_page_says_what_the_product_does() -> None:
-    assert field_effects.text(found()) == PAGE.read_text("utf-8")
+    assert field_effects.text(found()) == field_effects.PAGE.read_text("utf-8")
 
 
 def test_what_moves_plain_pytorch_moves_every_framework_or_is_told() -> None:

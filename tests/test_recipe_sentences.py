@@ -157,13 +157,23 @@ HELD: dict[str, dict[str, Check | str]] = {
         "configs, stage, mark, begins, *, several)`, too.": FRAMEWORK,
         "A framework whose loss has a path that `planner/formulas/logits/` has and our step has "
         "not needs them.": "tests/frameworks/test_verl_step.py",
+        "`LossCode.paths` are the losses that the framework has itself.": "tests/plan/test_loss.py",
+        "Any other that a plan's `logits` names is planned, and executed in a dry run, as the step "
+        "of this project makes it (`AS_NAMED` in `planner/frameworks/loss.py`): older releases and "
+        "other trainers take such paths.": "tests/plan/test_loss.py",
+        "The estimate says so above its headline, advice and search propose none, and `launch` "
+        "refuses it in the same words (`foreign` in `planner/plan/loss.py`).": (
+            "tests/plan/test_loss.py"
+        ),
         "A method that no framework has can bring a program of its own: `on_plain.py` in its "
         "folder names a `Program`, whose templates are runnable Python files in `program/` beside "
         "it, with an empty `PLAN` ([decision 0017](decisions/0017-programs-of-our-own.md)); "
         "GRADE's is an example.": "tests/launch/test_programs.py",
         "Before a release: figures of its decisions, read in its source, stand in "
         "`tests/frameworks/test_facts.py`, its name in `tests/frameworks/test_limits.py`; "
-        "[fields.md](fields.md) is what `python -m planner fields` prints.": "tests/test_docs.py",
+        "[fields.md](fields.md) is what `python -m planner fields` prints, and "
+        "[field-effects.md](field-effects.md) what `PYTHONPATH=. python tests/field_effects.py` "
+        "does.": "tests/test_docs.py",
     },
 }
 """Each sentence, and what holds it: a check in a copy of the product, or the tests that do."""
