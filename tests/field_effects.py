@@ -1,7 +1,8 @@
 """What every framework makes of every field of a plan: ``docs/field-effects.md`` is this.
 
-``PYTHONPATH=. python tests/field_effects.py`` writes it. Each field is set to other values in a few plans of each framework; whether a figure moves, a rule refuses it or a
-reason is told is asked of the product itself.
+``PYTHONPATH=. python tests/field_effects.py`` writes it. Each field is set to other values in a few
+plans of each framework; whether a figure moves, a rule refuses it or a reason is told is asked of
+the product itself.
 """
 
 from __future__ import annotations
