@@ -3,7 +3,9 @@
 ``python -m accuracy.framework_grid trl`` (or another of :data:`GRIDS`) draws the plans as
 :mod:`accuracy.grid` does and runs each by that framework's own code: a plan that its code does not
 run is in no grid. Takes ten minutes on one core. docs/accuracy.md compares what was measured with
-the closed form of the moment.
+the closed form of the moment. ``--keep`` runs the committed plans again instead of drawing them:
+what a newer rule refuses of one takes the nearest value that it does not, and plans are added for
+pairs of settings that no other has, so that a plan keeps its number.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from accuracy import grid
-from accuracy.pairs import Design, Row
+from accuracy.pairs import Design, Row, all_pairs
 from planner.dryrun.ask.request import versions_of
 from planner.frameworks import own_step
 from planner.frameworks.trl.limits import step_obstacles
@@ -239,13 +242,47 @@ def design(name: str) -> Design:
     return found
 
 
+def kept(chosen: FrameworkGrid) -> list[dict[str, Any]]:
+    """Fields of the committed plans, mended, and of new ones for the pairs that they lack."""
+    data = json.loads(chosen.measured.read_text("utf-8"))
+    found = [_mended(chosen, row["fields"]) for row in data["rows"]]
+    drawn = design(chosen.name)
+    lacking = all_pairs(drawn.factors) - drawn.impossible
+    for fields in found:
+        lacking -= _pairs(chosen, fields)
+    for fields in chosen.plans():
+        if lacking & _pairs(chosen, fields):
+            found.append(fields)
+            lacking -= _pairs(chosen, fields)
+    return list(grid.distinct(found))
+
+
+def _pairs(chosen: FrameworkGrid, fields: Mapping[str, Any]) -> set[frozenset[tuple[str, Any]]]:
+    own = [(name, fields[name]) for name in chosen.factors if name in fields]
+    return {frozenset(pair) for pair in combinations(own, 2)}
+
+
+def _mended(chosen: FrameworkGrid, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, or those of the first plan that differs in what the rules blame of it."""
+    _, problems = try_plan(fields)
+    for field in [one.field for one in problems if one.field in chosen.factors]:
+        for value in reversed(chosen.factors[field]):
+            other = {**fields, field: value}
+            plan, _ = try_plan(other)
+            if plan is not None and not [*chosen.in_the_way(plan)]:
+                return other
+    return fields
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a framework's grid and write it."""
     parser = grid.parser(prog="python -m accuracy.framework_grid", description=__doc__)
     parser.add_argument("grid", choices=GRIDS)
+    parser.add_argument("--keep", action="store_true", help="run the committed plans again")
     given = parser.parse_args(arguments)
     chosen = GRIDS[given.grid]
-    rows = grid.run(chosen.plans()[:: given.stride], given.workers, chosen.framework)
+    plans = kept(chosen) if given.keep else chosen.plans()
+    rows = grid.run(plans[:: given.stride], given.workers, chosen.framework)
     versions = dict(versions_of(Plan(**rows[0]["fields"])))
     head = {"versions": versions, **grid.drawn(design(given.grid))}
     keyed = [{"key": chosen.key(row["fields"]), **row} for row in rows]

@@ -5,6 +5,7 @@ Each reason names what verl does instead.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
@@ -35,6 +36,14 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     _rollout(found)
     found.engine_within_node()
     return tuple(found.found)
+
+
+def _positions(plan: Plan) -> float:
+    """As many as the policy was made for; no end of a model that others refuse by its name."""
+    try:
+        return facts_of(plan).policy.max_positions
+    except ValueError:
+        return inf
 
 
 def _training(found: Obstacles) -> None:
@@ -169,8 +178,7 @@ def _rollout(found: Obstacles) -> None:
             "Set sync_bucket_bytes to a multiple of 1,048,576.",
             sync_bucket_bytes=0,
         )
-    positions = facts_of(plan).policy.max_positions
-    if (longest := plan.prompt_tokens + plan.response_tokens) > positions:
+    if (longest := plan.prompt_tokens + plan.response_tokens) > (positions := _positions(plan)):
         # workers/rollout/vllm_rollout/vllm_async_server.py, _validate_configs, line 1107.
         found.refuse(
             "response_tokens",
