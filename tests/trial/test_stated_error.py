@@ -167,7 +167,7 @@ def row(name: str, share: float, **changes: Any) -> dict[str, Any]:
         ({"micro_batch_size": 2, "gradient_checkpointing": "full"}, ""),
         ({"gpu": "a100-80gb"}, "Ampere cards"),
         ({"gpu": "custom", "gpu_bytes": 80 * 2**30}, "other cards"),
-        ({"gpus": 8, "sharding": "fsdp2"}, "sharding fsdp2"),
+        ({"gpus": 8, "sharding": "fsdp2"}, "FSDP2"),
         ({"gpus": 8, "sharding": "ddp"}, "sharding ddp"),
         ({"offload": "optimizer-between-phases"}, "offload of optimizer-between-phases"),
         ({"activation_offload": True}, "offload of activations"),
@@ -239,7 +239,7 @@ def test_what_was_whole_before_it_was_sharded_is_no_error(tmp_path: Path) -> Non
         folder.mkdir()
         (folder / "gpu-h100-80gb.json").write_text(json.dumps(file))
         rows = [one for one in committed_set(folder) if one.rung == "estimate"]
-        shardings = ["sharding none", "sharding fsdp2"]
+        shardings = ["no sharding", "FSDP2"]
         assert [one.kind.sharding for one in rows] == shardings[:least]
 
 

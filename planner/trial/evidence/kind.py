@@ -57,7 +57,7 @@ def error_kind(plan: Plan) -> ErrorKind:
         model="mixtures of experts" if scene.policy.arch.sparse_layers else "dense models",
         framework=scene.framework.label,
         loss=f"{path(scene)} logits",
-        sharding=f"sharding {plan.sharding}",
+        sharding="no sharding" if plan.sharding == "none" else plan.sharding.upper(),
         offload=f"offload of {' and '.join(away)}" if away else "no offload",
         cards=f"{facts.gpu.architecture or 'other'} cards",
     )
