@@ -168,10 +168,10 @@ def row(name: str, share: float, **changes: Any) -> dict[str, Any]:
         ({"gpu": "a100-80gb"}, "Ampere cards"),
         ({"gpu": "custom", "gpu_bytes": 80 * 2**30}, "other cards"),
         ({"gpus": 8, "sharding": "fsdp2"}, "FSDP2"),
-        ({"gpus": 8, "sharding": "ddp"}, "sharding ddp"),
+        ({"gpus": 8, "sharding": "ddp"}, "DDP"),
         ({"offload": "optimizer-between-phases"}, "offload of optimizer-between-phases"),
         ({"activation_offload": True}, "offload of activations"),
-        ({"framework": "trl"}, "TRL and fused logits"),
+        ({"framework": "trl", "logits": "fused"}, "TRL and fused logits"),
         ({"logits": "chunked"}, "chunked logits"),
         ({"model": "allenai/OLMoE-1B-7B-0924"}, "mixtures of experts"),
         (
@@ -210,7 +210,7 @@ def test_what_is_not_covered_is_told_of_the_nearest_kind() -> None:
 
 def test_the_committed_errors_are_of_these_kinds() -> None:
     """Who adds measurements adds their kind here: it is what the product says it knows."""
-    where = "sharding none", "no offload", "Hopper cards"
+    where = "no sharding", "no offload", "Hopper cards"
     plain = ErrorKind("dense models", "Plain PyTorch", "full logits", *where)
     assert {one.kind for one in committed_set()} == {
         plain,
