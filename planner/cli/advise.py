@@ -13,6 +13,7 @@ from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, time_words
 from planner.cli import plan_argument
 from planner.cli.answer import may_be_json, own_comparisons, show, table
+from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
@@ -52,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judge(benchmark: Speeds | None, method: str) -> Any:
-    from planner.estimate import estimate
     from planner.trial.evidence.stated_error import stated
 
     known = own_comparisons(method)
@@ -64,7 +64,6 @@ def _judge(benchmark: Speeds | None, method: str) -> Any:
 
 
 def _choices(footprint: Footprint, benchmark: Speeds | None) -> tuple[cards.Choice, ...]:
-    from planner.estimate import estimate
     from planner.trial.evidence.stated_sweep import stated_sweep
 
     known = own_comparisons(footprint.plan.method)

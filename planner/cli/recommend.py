@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.catalog.card_names import card_key
 from planner.cli import plan_argument
@@ -15,10 +15,8 @@ from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
 from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
+from planner.search import Found, Recommendation, search
 from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
-
-if TYPE_CHECKING:
-    from planner.search import Found, Recommendation
 
 OPTIONS = {
     "max_gpus": "--max-gpus",
@@ -72,7 +70,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the recommendations; what PLAN sets stays as it is."""
     from planner.launch.export import scripted
-    from planner.search import search
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION)
