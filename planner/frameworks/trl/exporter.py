@@ -6,8 +6,6 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import (
@@ -46,13 +44,11 @@ from planner.launch.words import (
     own_settings,
 )
 from planner.numeric import ceil_div
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 from planner.values.dtypes import TORCH_NAMES
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VERSION = FRAMEWORK.versions[0]
 

@@ -7,7 +7,6 @@ A test composes every export with verl's own configuration and runs verl's own v
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles as obstacles
@@ -37,10 +36,8 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.plan.fields import PlanFields as Plan
 from planner.units import read_count
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
