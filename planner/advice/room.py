@@ -129,9 +129,7 @@ def fastest(plan: Plan, over: dict[str, Sequence[int]]) -> dict[str, int] | None
     able = columns["valid"] & (columns["verdict"].codes == 0)
     every = zip(columns["step_seconds"], able, product(*over.values()), strict=True)
     rows = [(float(seconds), values) for seconds, fits, values in every if fits]
-    if not rows:
-        return None
-    return dict(zip(over, min(rows)[1], strict=True))
+    return dict(zip(over, min(rows)[1], strict=True)) if rows else None
 
 
 def used(trying: Trying, made: Sequence[Suggestion]) -> Suggestion | None:

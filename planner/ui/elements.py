@@ -87,6 +87,13 @@ def card(
     )
 
 
+def wall(*figures: Sequence[str], a_row: int = 4, width: int = 170) -> None:
+    """Figures as :func:`card` takes them, side by side."""
+    places = cards(a_row, width)
+    for figure in figures:
+        card(places, *figure)
+
+
 def text_table(
     rows: pd.DataFrame, key: str, alt: str, *, right: int = 1, most: int = 1000, **more: Any
 ) -> Any:
