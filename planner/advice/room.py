@@ -70,12 +70,14 @@ def faster(trying: Trying) -> tuple[Suggestion, ...]:
 def beyond(trying: Trying) -> tuple[Suggestion, ...]:
     """Single changes with which a step would be shorter and the plan does not fit any more."""
     plan = trying.before.plan
-    edits = [Edit(title=title, kind="memory", changes=changes) for title, changes in FASTER]
-    edits += [
-        _sized(field, getattr(plan, field) * times)
-        for field in DOUBLED
-        for times in TIMES[:2]
-        if getattr(plan, field)
+    edits = [
+        *(Edit(title=title, kind="memory", changes=changes) for title, changes in FASTER),
+        *(
+            _sized(field, getattr(plan, field) * times)
+            for field in DOUBLED
+            for times in TIMES[:2]
+            if getattr(plan, field)
+        ),
     ]
     found = (trying.edited(edit) for edit in edits)
     return tuple(

@@ -91,13 +91,14 @@ def _text(found: Found) -> str:
         *_block(f"What lowers {outcome.worst}", (), advice.lowering(outcome.worst)[:SHOWN]),
     ]
     if outcome.fits:
-        used = [] if advice.used is None else [advice.used]
-        lines += _block("Use the room", used)
-        lines += _block("Each of them", advice.faster[:SHOWN])
-        lines += _block("Fewer GPUs", advice.cheaper)
+        lines += [
+            *_block("Use the room", [] if advice.used is None else [advice.used]),
+            *_block("Each of them", advice.faster[:SHOWN]),
+            *_block("Fewer GPUs", advice.cheaper),
+        ]
     if advice.idle:
-        lines += ["", "Does nothing here:"]
-        lines += [f"  {said[0].upper()}{said[1:]}: {why}." for said, why in together(advice.idle)]
+        idle = (f"  {said[0].upper()}{said[1:]}: {why}." for said, why in together(advice.idle))
+        lines += ["", "Does nothing here:", *idle]
     if choices:
         lines += ["", *_gpus(choices)]
     return "\n".join(lines)

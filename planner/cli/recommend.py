@@ -195,26 +195,32 @@ def _text(found: Found) -> str:
             "",
         ]
     for one in found.recommendations:
-        lines += [f"{one.name}: {one.footprint.verdict.word}", f"  {one.why}"]
-        lines += [
+        changes = [
             f"  {change.field}: {change.before} -> {change.after}" for change in one.differences
-        ] or ["  Nothing changes."]
-        lines += [f"  gives up: {sentence}" for sentence in one.trade_offs]
-        lines += [f"  {one.launch}", f"  ?{to_query_string(one.plan, short=True)}", ""]
+        ]
+        lines += [
+            f"{one.name}: {one.footprint.verdict.word}",
+            f"  {one.why}",
+            *(changes or ["  Nothing changes."]),
+            *(f"  gives up: {sentence}" for sentence in one.trade_offs),
+            f"  {one.launch}",
+            f"  ?{to_query_string(one.plan, short=True)}",
+            "",
+        ]
     if not found.recommendations:
-        lines += ["Nothing that may change makes this plan fit. The closest:"]
-        lines += [f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses]
-    lines += [
-        f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
-        for tie in found.ties
-    ]
-    lines += [f"left out: {sentence}" for sentence in found.left_out]
+        closest = (f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses)
+        lines += ["Nothing that may change makes this plan fit. The closest:", *closest]
     judged = found.judged
-    lines.append(
+    lines += [
+        *(
+            f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
+            for tie in found.ties
+        ),
+        *(f"left out: {sentence}" for sentence in found.left_out),
         f"{judged.plans:,} plans judged, {judged.combinations:,} combinations of categories, of "
         f"{judged.reach:,}, in {judged.seconds:.1f} s. These are estimates; a dry run checks "
-        "the one to take."
-    )
+        "the one to take.",
+    ]
     return "\n".join(lines)
 
 

@@ -23,8 +23,12 @@ ROW = 35
 TONES = {"fits": "good", "tight": "doubt", "incomplete": "doubt", "out of memory": "bad"}
 """How a verdict's word is taken."""
 COLORS = {"fits": "green", "tight": "orange", "incomplete": "orange", "out of memory": "red"}
-ICONS = {"fits": "check_circle", "out of memory": "cancel"}
-ICONS |= dict.fromkeys(("tight", "incomplete"), "warning")
+ICONS = {
+    "fits": "check_circle",
+    "tight": "warning",
+    "incomplete": "warning",
+    "out of memory": "cancel",
+}
 _MESSAGES: dict[str, tuple[Any, str]] = {
     "good": (st.success, ":material/check_circle:"),
     "doubt": (st.warning, ":material/warning:"),
