@@ -174,7 +174,6 @@ def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
         # A free port of this machine's own, and as many processes as GPUs.
         starts += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={plan.gpus}"]
     for name in names:
-        words = [*starts, name, "--data", expand("", "DATASET")]
-        words += ["--output", expand("", "OUTPUT_DIR")]
-        lines.append(f'{command(words)} "$@"')
+        data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
+        lines.append(f'{command([*starts, name, *data])} "$@"')
     return "\n".join(lines) + "\n"

@@ -73,16 +73,15 @@ def write(plan: Plan, link: str) -> Launch:
 
 
 def _words(plan: Plan) -> list[str | Expanded]:
-    words: list[str | Expanded] = ["python3", "-m", PROGRAMS[apart(plan)]]
-    words += [f"{key}={value}" for key, value in overrides(plan).items()]
-    words += [
+    return [
+        *("python3", "-m", PROGRAMS[apart(plan)]),
+        *(f"{key}={value}" for key, value in overrides(plan).items()),
         expand("data.train_files='", "TRAIN_FILES", "'"),
         expand("data.val_files='", "VAL_FILES", "'"),
         expand("reward.custom_reward_function.path='", "here", f"/{reward.NAME}'"),
         f"reward.custom_reward_function.name={reward.FUNCTION}",
         expand("trainer.default_local_dir='", "OUTPUT_DIR", "'"),
     ]
-    return words
 
 
 _CLUSTER = """\
@@ -109,11 +108,15 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         required("VAL_FILES", "the parquet file to validate on"),
     ]
     if count > 1:
-        checks.append(required("NODE_RANK", f"the number of this node, 0 to {count - 1}"))
-        checks.append(required("MASTER_ADDR", "the address of node 0"))
+        checks += [
+            required("NODE_RANK", f"the number of this node, 0 to {count - 1}"),
+            required("MASTER_ADDR", "the address of node 0"),
+        ]
     if plan.reward == "remote":
-        checks.append(required("REWARD_URL", "the address of the reward service"))
-        checks.append("export REWARD_URL")
+        checks += [
+            required("REWARD_URL", "the address of the reward service"),
+            "export REWARD_URL",
+        ]
     parts = [
         header(
             (
