@@ -70,12 +70,14 @@ def faster(trying: Trying) -> tuple[Suggestion, ...]:
 def beyond(trying: Trying) -> tuple[Suggestion, ...]:
     """Single changes with which a step would be shorter and the plan does not fit any more."""
     plan = trying.before.plan
-    edits = [Edit(title=title, kind="memory", changes=changes) for title, changes in FASTER]
-    edits += [
-        _sized(field, getattr(plan, field) * times)
-        for field in DOUBLED
-        for times in TIMES[:2]
-        if getattr(plan, field)
+    edits = [
+        *(Edit(title=title, kind="memory", changes=changes) for title, changes in FASTER),
+        *(
+            _sized(field, getattr(plan, field) * times)
+            for field in DOUBLED
+            for times in TIMES[:2]
+            if getattr(plan, field)
+        ),
     ]
     found = (trying.edited(edit) for edit in edits)
     return tuple(
@@ -129,9 +131,7 @@ def fastest(plan: Plan, over: dict[str, Sequence[int]]) -> dict[str, int] | None
     able = columns["valid"] & (columns["verdict"].codes == 0)
     every = zip(columns["step_seconds"], able, product(*over.values()), strict=True)
     rows = [(float(seconds), values) for seconds, fits, values in every if fits]
-    if not rows:
-        return None
-    return dict(zip(over, min(rows)[1], strict=True))
+    return dict(zip(over, min(rows)[1], strict=True)) if rows else None
 
 
 def used(trying: Trying, made: Sequence[Suggestion]) -> Suggestion | None:

@@ -24,8 +24,8 @@ def cards(rows: pd.DataFrame, *, unit: str, ink: str = INK["light"]) -> Spec:
         unit: of memory.
         ink: colour of words.
     """
-    x: Spec = {"field": "card", "type": "nominal", "sort": None, "axis": None}
-    x["scale"] = {"paddingOuter": 1.6}
+    scale = {"paddingOuter": 1.6}
+    x: Spec = {"field": "card", "type": "nominal", "sort": None, "axis": None, "scale": scale}
     tips = [
         tip("card", "card"),
         tip("verdict", "verdict"),
@@ -41,8 +41,10 @@ def cards(rows: pd.DataFrame, *, unit: str, ink: str = INK["light"]) -> Spec:
         tip("size", f"card, {unit}", ",.1f"),
     ]
     known = [panel for panel in PANELS if rows[panel[0]].notna().any()]
-    drawn = [_figure(number, panel, rows, x, tips, ink) for number, panel in enumerate(known)]
-    drawn.append(_memory(len(known), rows, unit, x, tips, ink))
+    drawn = [
+        *(_figure(number, panel, rows, x, tips, ink) for number, panel in enumerate(known)),
+        _memory(len(known), rows, unit, x, tips, ink),
+    ]
     return stacked(drawn, {"rows": rows})
 
 

@@ -44,11 +44,14 @@ def curves(
         read: columns of words for the pointer, and their names.
         ink: colour of words.
     """
-    tips = [tip("x", axis.title, axis.form), *(tip(*one) for one in read)]
-    tips += [
-        tip(line.column, line.said(panel), panel.form)
-        for panel in panels
-        for line in panel.lines
+    tips = [
+        tip("x", axis.title, axis.form),
+        *(tip(*one) for one in read),
+        *(
+            tip(line.column, line.said(panel), panel.form)
+            for panel in panels
+            for line in panel.lines
+        ),
     ]
     datasets: dict[str, pd.DataFrame] = {"rows": rows}
     if closed:
@@ -86,8 +89,10 @@ def _panel(
     for name, height in panel.limits:
         layers += _limit(name, height, axis, x, y, ink)
     datasets[f"names {number}"] = name_rows(panel, rows, axis, domain, steep)
-    layers += _ends({"data": {"name": f"names {number}"}}, x, ink)
-    layers.append(pointer(number, x, ink, tips))
+    layers += [
+        *_ends({"data": {"name": f"names {number}"}}, x, ink),
+        pointer(number, x, ink, tips),
+    ]
     return {
         "title": title(panel.title, ink),
         "height": panel.height,
@@ -177,8 +182,14 @@ def _ends(data: Spec, x: Spec, ink: str) -> list[Spec]:
     """Names of lines, each behind a stroke of its colour."""
     at = {"field": "at", "type": "quantitative", "scale": None, "axis": None}
     color = {"field": "color", "type": "nominal", "scale": None, "legend": None}
-    stroke = {"type": "point", "shape": "stroke", "size": 90, "strokeWidth": 3, "xOffset": 12}
-    stroke |= {"aria": False}  # the names beside them are read
+    stroke = {
+        "type": "point",
+        "shape": "stroke",
+        "size": 90,
+        "strokeWidth": 3,
+        "xOffset": 12,
+        "aria": False,  # the names beside them are read
+    }
     place = {"x": x, "y": at}
     return [
         {**data, "mark": stroke, "encoding": {**place, "stroke": color}},

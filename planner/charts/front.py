@@ -25,11 +25,14 @@ def front(rows: pd.DataFrame, place: int = 0, *, ink: str = INK["light"]) -> Spe
         ink: colour of words.
     """
     x, y = (_axis(rows, name, text, ink) for name, text in AXES)
-    tips = [tip("name", "GPUs"), tip("word", "verdict")]
-    tips += [
-        tip(f"{end}{name}", f"{text}{word}", ",.3~r")
-        for name, text in AXES
-        for end, word in (("", ""), ("low_", ", at least"), ("high_", ", at most"))
+    tips = [
+        tip("name", "GPUs"),
+        tip("word", "verdict"),
+        *(
+            tip(f"{end}{name}", f"{text}{word}", ",.3~r")
+            for name, text in AXES
+            for end, word in (("", ""), ("low_", ", at least"), ("high_", ", at most"))
+        ),
     ]
     rows = rows.assign(label=_labels(rows, place))
     line = {"type": "line", "color": ink, "strokeDash": [4, 3], "opacity": 0.6}

@@ -13,6 +13,7 @@ from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, time_words
 from planner.cli import plan_argument
 from planner.cli.answer import may_be_json, own_comparisons, show, table
+from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
@@ -52,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judge(benchmark: Speeds | None, method: str) -> Any:
-    from planner.estimate import estimate
     from planner.trial.evidence.stated_error import stated
 
     known = own_comparisons(method)
@@ -64,7 +64,6 @@ def _judge(benchmark: Speeds | None, method: str) -> Any:
 
 
 def _choices(footprint: Footprint, benchmark: Speeds | None) -> tuple[cards.Choice, ...]:
-    from planner.estimate import estimate
     from planner.trial.evidence.stated_sweep import stated_sweep
 
     known = own_comparisons(footprint.plan.method)
@@ -92,13 +91,14 @@ def _text(found: Found) -> str:
         *_block(f"What lowers {outcome.worst}", (), advice.lowering(outcome.worst)[:SHOWN]),
     ]
     if outcome.fits:
-        used = [] if advice.used is None else [advice.used]
-        lines += _block("Use the room", used)
-        lines += _block("Each of them", advice.faster[:SHOWN])
-        lines += _block("Fewer GPUs", advice.cheaper)
+        lines += [
+            *_block("Use the room", [] if advice.used is None else [advice.used]),
+            *_block("Each of them", advice.faster[:SHOWN]),
+            *_block("Fewer GPUs", advice.cheaper),
+        ]
     if advice.idle:
-        lines += ["", "Does nothing here:"]
-        lines += [f"  {said[0].upper()}{said[1:]}: {why}." for said, why in together(advice.idle)]
+        idle = (f"  {said[0].upper()}{said[1:]}: {why}." for said, why in together(advice.idle))
+        lines += ["", "Does nothing here:", *idle]
     if choices:
         lines += ["", *_gpus(choices)]
     return "\n".join(lines)

@@ -134,13 +134,24 @@ def _text(found: CardBenchmark) -> str:
     from planner.speeds import speeds_to_text
 
     versions = ", ".join(f"{name} {text}" for name, text in found.versions.items())
-    lines = [f"Benchmark {found.id} of {found.device.name} ({versions})."]
-    lines += ["", table(ROWS_HEADER, listed(found), right=(3, 4))]
+    lines = [
+        f"Benchmark {found.id} of {found.device.name} ({versions}).",
+        "",
+        table(ROWS_HEADER, listed(found), right=(3, 4)),
+    ]
     speeds = speeds_of(found)
     if speeds is not None:
-        lines += ["", table(HEADER, compared(found), right=(1, 3)), ""]
-        lines.append("For a plan of this card and torch version, add to its link:")
-        lines.append(f"&benchmark={speeds_to_text(speeds)}")
-    lines += ["", *constants(found), *(f"note: {note}" for note in found.notes)]
-    lines.append(f"It took {read_seconds(found.seconds)}.")
+        lines += [
+            "",
+            table(HEADER, compared(found), right=(1, 3)),
+            "",
+            "For a plan of this card and torch version, add to its link:",
+            f"&benchmark={speeds_to_text(speeds)}",
+        ]
+    lines += [
+        "",
+        *constants(found),
+        *(f"note: {note}" for note in found.notes),
+        f"It took {read_seconds(found.seconds)}.",
+    ]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.catalog.card_names import card_key
 from planner.cli import plan_argument
@@ -15,10 +15,8 @@ from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
 from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
+from planner.search import Found, Recommendation, search
 from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
-
-if TYPE_CHECKING:
-    from planner.search import Found, Recommendation
 
 OPTIONS = {
     "max_gpus": "--max-gpus",
@@ -72,7 +70,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the recommendations; what PLAN sets stays as it is."""
     from planner.launch.export import scripted
-    from planner.search import search
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION)
@@ -198,26 +195,32 @@ def _text(found: Found) -> str:
             "",
         ]
     for one in found.recommendations:
-        lines += [f"{one.name}: {one.footprint.verdict.word}", f"  {one.why}"]
-        lines += [
+        changes = [
             f"  {change.field}: {change.before} -> {change.after}" for change in one.differences
-        ] or ["  Nothing changes."]
-        lines += [f"  gives up: {sentence}" for sentence in one.trade_offs]
-        lines += [f"  {one.launch}", f"  ?{to_query_string(one.plan, short=True)}", ""]
+        ]
+        lines += [
+            f"{one.name}: {one.footprint.verdict.word}",
+            f"  {one.why}",
+            *(changes or ["  Nothing changes."]),
+            *(f"  gives up: {sentence}" for sentence in one.trade_offs),
+            f"  {one.launch}",
+            f"  ?{to_query_string(one.plan, short=True)}",
+            "",
+        ]
     if not found.recommendations:
-        lines += ["Nothing that may change makes this plan fit. The closest:"]
-        lines += [f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses]
-    lines += [
-        f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
-        for tie in found.ties
-    ]
-    lines += [f"left out: {sentence}" for sentence in found.left_out]
+        closest = (f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses)
+        lines += ["Nothing that may change makes this plan fit. The closest:", *closest]
     judged = found.judged
-    lines.append(
+    lines += [
+        *(
+            f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
+            for tie in found.ties
+        ),
+        *(f"left out: {sentence}" for sentence in found.left_out),
         f"{judged.plans:,} plans judged, {judged.combinations:,} combinations of categories, of "
         f"{judged.reach:,}, in {judged.seconds:.1f} s. These are estimates; a dry run checks "
-        "the one to take."
-    )
+        "the one to take.",
+    ]
     return "\n".join(lines)
 
 

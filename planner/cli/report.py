@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from planner.cli import plan_argument
 from planner.cli.answer import headed, may_fail, own_comparisons, status
@@ -13,11 +12,9 @@ from planner.cli.recommend import after_dry_runs
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.query import CALIBRATION, to_query_string
+from planner.search import Found, Wish, search
 from planner.search.wish import GOALS
 from planner.trial.ask.result import TrialResult
-
-if TYPE_CHECKING:
-    from planner.search import Found
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +78,6 @@ def _search(asked: plan_argument.Asked, goal: str, execute: bool) -> Found | Non
     if not goal:
         return None
     from planner.launch.export import scripted
-    from planner.search import Wish, search
 
     wish = Wish(goal=goal, framework=scripted(asked.plan, asked.chosen)).keeping(asked.chosen)
     found = search(asked.plan, wish, speeds=asked.benchmark)

@@ -235,8 +235,10 @@ def _text(result: TrialResult) -> str:
         lines.append(f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}.")
     if ended is not None and ended.would_fit:
         lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
-    lines += [f"note: {note}" for note in result.notes]
-    lines.append(f"It took {read_seconds(result.seconds)}.")
+    lines += [
+        *(f"note: {note}" for note in result.notes),
+        f"It took {read_seconds(result.seconds)}.",
+    ]
     if result.status == "failed" and result.stderr_tail:
         lines += [" ", *result.stderr_tail.splitlines()[-12:]]
     return "\n".join(line.strip() for line in lines if line)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.frameworks.program import Decision, of_fields
 from planner.plan.facts import facts_of
+from planner.plan.fields import PlanFields as Plan
 from planner.setup.setup import setup_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def shared_decisions(plan: Plan) -> Iterator[Decision]:

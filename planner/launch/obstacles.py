@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
 from planner.methods import method_of
 from planner.plan import try_plan
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import exported_by, exporting, trainer_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""

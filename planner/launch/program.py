@@ -51,8 +51,10 @@ def literal(decisions: Iterable[Decision]) -> str:
     """The decisions as a dict of Python literals, each reason above its entry."""
     rows = ["{"]
     for decision in decisions:
-        rows += [f"    # {line}" for line in textwrap.wrap(decision.why, 92)]
-        rows.append(f'    "{decision.name}": {_quoted(decision.value)},')
+        rows += [
+            *(f"    # {line}" for line in textwrap.wrap(decision.why, 92)),
+            f'    "{decision.name}": {_quoted(decision.value)},',
+        ]
     return "\n".join([*rows, "}"])
 
 

@@ -5,14 +5,10 @@ A note or package is a row of :func:`planner.launch.script.chosen`: whether it a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.formulas.lora import adapted_names, built_names, lora_weights
 from planner.frameworks.framework import Framework
 from planner.plan.facts import facts_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
 
 Row = tuple[object, str]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
 
 
 class _Altered:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.methods import method_of
+from planner.plan.fields import PlanFields as Plan
 from planner.setup.quantities import dealt
 from planner.units import read_count
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def batch_words(plan: Plan) -> str:

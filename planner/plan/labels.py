@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner import catalog
 from planner.frameworks import framework_named, ours
 from planner.methods import method_of
 from planner.plan.facts import facts_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
 
 
 def subject(plan: Plan) -> str:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.loss import path_of
 from planner.rule import NoEffect
 from planner.setup import references
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 UNMODELLED = (
     "turns",

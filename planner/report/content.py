@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.comparison import between_seconds, why_not
 from planner.cost import Cost, between_words, cost, price_words, reference_words
@@ -23,6 +23,7 @@ from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.plan.relevance import without_effect
 from planner.report.recommended import Recommended, recommended
+from planner.search import Found
 from planner.search.wish import GOALS
 from planner.throughput import read_figure, read_run, throughput
 from planner.trial.ask.footprints import FootprintFigures
@@ -30,9 +31,6 @@ from planner.trial.ask.result import TrialResult
 from planner.units import read_gib, read_seconds, read_usd
 from planner.wording.choices import spoken
 from planner.wording.fields import labelled, short_label
-
-if TYPE_CHECKING:
-    from planner.search import Found
 
 ALWAYS = (
     *("model", "method", "framework", "finetuning", "prompt_tokens", "response_tokens"),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.comparison import compared, figures_of
 from planner.plan import Plan
 from planner.plan.chosen import differences
+from planner.search import Found, Recommendation
 from planner.wording.choices import spoken
 from planner.wording.fields import short_label
-
-if TYPE_CHECKING:
-    from planner.search import Found, Recommendation
 
 CHECKED = {
     "agrees": "its dry run agrees",

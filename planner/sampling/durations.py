@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from planner.catalog.efficiencies import typical
 from planner.formulas import sampling
@@ -20,10 +19,8 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+from planner.sampling.plan import SamplingPlan
 from planner.values.dtypes import BYTES
-
-if TYPE_CHECKING:
-    from planner.sampling.plan import SamplingPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

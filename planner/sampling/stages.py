@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +34,9 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+from planner.sampling.plan import SamplingPlan
 from planner.term import Term
 from planner.values.dtypes import BYTES
-
-if TYPE_CHECKING:
-    from planner.sampling.plan import SamplingPlan
 
 Terms = tuple[Term, ...]
 MERGED, ANSWERED, KEPT = 112, 40, 16

@@ -113,8 +113,11 @@ class _Maker:
 
     def least(self, gpus: Sequence[int]) -> Plan:
         """The plan with its free sizes at their least, on as many GPUs as make it valid."""
-        least = {"micro_batch_size": 1, "logprob_micro_batch_size": 1}
-        least["max_tokens_per_micro_batch"] = 0
+        least = {
+            "micro_batch_size": 1,
+            "logprob_micro_batch_size": 1,
+            "max_tokens_per_micro_batch": 0,
+        }
         # What moves along with a size does so here, too: a framework may have one field for both.
         free = {name: value for name, value in least.items() if name in self.free}
         sizes = grid.followed(self.own, free)

@@ -243,8 +243,12 @@ class Staged:
     def _edit(self, plans: Sequence[Option]) -> None:
         """Every single edit of these, over all arrays of their sizes."""
         space = self.space
-        blocks: list[Options] = [*space.trainer, *space.engine, space.machines]
-        blocks += [tuple({name: v} for v in values) for name, values in space.scenario.items()]
+        blocks: list[Options] = [
+            *space.trainer,
+            *space.engine,
+            space.machines,
+            *(tuple({name: v} for v in values) for name, values in space.scenario.items()),
+        ]
         near: list[Option] = [*plans]
         for options in blocks:
             names = {name for option in options for name in option} - set(space.scenario)

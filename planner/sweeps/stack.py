@@ -131,6 +131,4 @@ class Stack:
     def figure(self, name: str, of: slice) -> Num:
         """A figure of some of the combinations."""
         values = [one.figures[name] for one in self.combinations[of]]
-        if len(values) == 1:
-            return _first(values[0])
-        return side_by_side(values, self._axes)
+        return _first(values[0]) if len(values) == 1 else side_by_side(values, self._axes)

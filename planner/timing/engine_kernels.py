@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from planner.catalog.architecture import Architecture
-from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.communication import all_gather_seconds, all_reduce_seconds
+from planner.formulas.compute import memory_rates
 from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
 from planner.formulas.parameters import (
     active_layers_parameter_count,
@@ -186,7 +186,7 @@ def _listed(arch: Architecture, parts: int) -> Iterator[tuple[float, float, floa
 
 
 def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    least, rates = least_kernel_seconds(gpu), _memory(gpu)
+    least, rates = least_kernel_seconds(gpu), memory_rates(gpu)
     if least is None or rates is None:
         return None
     heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
@@ -241,7 +241,7 @@ def gathered_logits(arch: Architecture, gpu: Gpu, rows: Num, dtype: str, parts: 
 
 
 def _sampler(arch: Architecture, gpu: Gpu, logprobs: bool) -> Num | None:
-    least, rates = least_kernel_seconds(gpu), _memory(gpu)
+    least, rates = least_kernel_seconds(gpu), memory_rates(gpu)
     if least is None or rates is None:
         return None
     return SAMPLER(
@@ -260,14 +260,6 @@ def least_kernel_seconds(gpu: Gpu) -> float | None:
     if lent is None:
         return None
     return float(np.exp(np.nanmin(arrays(lent.card)["products_bf16"].astype(np.float64)))) / 1e3
-
-
-def _memory(gpu: Gpu) -> dict[str, float] | None:
-    bandwidth = gpu.bandwidth_bytes_per_second
-    if bandwidth is None:
-        return None
-    share = typical("optimizer-bandwidth", gpu)
-    return {"bandwidth_bytes_per_second": bandwidth, "share": share}
 
 
 def _times(times: Num, *seconds: Num | None) -> Num | None:

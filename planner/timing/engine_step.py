@@ -218,9 +218,7 @@ def prefill_seconds(
 def padded(sequences: Num) -> Num:
     """Rows of the smallest captured graph that holds so many sequences; beyond all, no more."""
     if not isinstance(sequences, np.ndarray):
-        if sequences > CAPTURED:
-            return sequences
-        return SIZES[bisect_left(SIZES, sequences)]
+        return sequences if sequences > CAPTURED else SIZES[bisect_left(SIZES, sequences)]
     graph = KNOTS[np.searchsorted(KNOTS, np.minimum(sequences, CAPTURED))]
     return np.where(sequences > CAPTURED, sequences, graph)
 

@@ -152,8 +152,14 @@ def experts_kernels(
     """Kernels of a layer's routed experts over ``tokens``: how many alike, kind and sizes."""
     hidden, width, chosen = arch.hidden, expert_width(arch), arch.experts_per_token
     if grouped(gpu, dtype):
-        sizes: dict[str, Any] = {"tokens": tokens, "hidden": hidden, "expert_intermediate": width}
-        sizes |= {"experts": arch.experts, "experts_per_token": chosen, "dtype": dtype}
+        sizes: dict[str, Any] = {
+            "tokens": tokens,
+            "hidden": hidden,
+            "expert_intermediate": width,
+            "experts": arch.experts,
+            "experts_per_token": chosen,
+            "dtype": dtype,
+        }
         return [(1.0, "experts", sizes)]
     met = experts_met(arch, tokens)
     sizes = {"rows": tokens * chosen / met, "dtype": dtype}
@@ -215,14 +221,23 @@ def attention(
     one: tuple[Kind, dict[str, Any], Num]
     sizes: dict[str, Any]
     if how == "eager":
-        sizes = {"rows": sequences * length * arch.heads, "inner": arch.head_dim, "outer": length}
-        sizes["dtype"] = dtype
+        sizes = {
+            "rows": sequences * length * arch.heads,
+            "inner": arch.head_dim,
+            "outer": length,
+            "dtype": dtype,
+        }
         seconds = products_seconds(gpu, **sizes)
         one = "products", sizes, 2.0 * sizes["rows"] * arch.head_dim * length
     else:
-        sizes = {"sequences": sequences, "tokens": length, "heads": arch.heads}
-        sizes |= {"kv_heads": arch.kv_heads, "head_dim": arch.head_dim}
-        sizes["dtype"] = dtype
+        sizes = {
+            "sequences": sequences,
+            "tokens": length,
+            "heads": arch.heads,
+            "kv_heads": arch.kv_heads,
+            "head_dim": arch.head_dim,
+            "dtype": dtype,
+        }
         seconds = prefill_attention_seconds(gpu, **sizes)
         flops = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
         one = "prefill", sizes, flops

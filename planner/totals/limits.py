@@ -166,15 +166,17 @@ def verdict_of(
     """
     first, *others = limits
     faulty = bool(faults) and first.name != START
-    lines = [] if first.name in CARDS and not faulty else [first.sentence]
-    lines += [one.sentence for one in others]
-    lines += _beside(limits, phases, retries)
-    lines += [f"{each[0].upper()}{each[1:]}" for each in faults]
+    said = first.name in CARDS and not faulty
+    lines = (
+        *(one.sentence for one in (others if said else limits)),
+        *_beside(limits, phases, retries),
+        *(f"{each[0].upper()}{each[1:]}" for each in faults),
+    )
     return Verdict(
         word="out of memory" if faults else first.word,
         sentence=_does_not_run(faults[0]) if faulty else _headline(first),
         limits=tuple(limits),
-        lines=tuple(lines),
+        lines=lines,
     )
 
 

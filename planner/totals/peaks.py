@@ -178,6 +178,10 @@ def of_both(one: Peak, other: Peak) -> Peak:
     mine, its = one.requested + one.outside, other.requested + other.outside
     better = (its > mine) | ((its == mine) & (other.order < one.order))
     names = Peak._fields[len(INSTANT) : -1]
-    found = [np.where(better, getattr(other, name), getattr(one, name)) for name in INSTANT]
-    found += [np.maximum(getattr(one, name), getattr(other, name)) for name in names]
-    return Peak._make([*found, np.minimum(one.states, other.states)])
+    return Peak._make(
+        [
+            *(np.where(better, getattr(other, name), getattr(one, name)) for name in INSTANT),
+            *(np.maximum(getattr(one, name), getattr(other, name)) for name in names),
+            np.minimum(one.states, other.states),
+        ]
+    )

@@ -23,8 +23,12 @@ ROW = 35
 TONES = {"fits": "good", "tight": "doubt", "incomplete": "doubt", "out of memory": "bad"}
 """How a verdict's word is taken."""
 COLORS = {"fits": "green", "tight": "orange", "incomplete": "orange", "out of memory": "red"}
-ICONS = {"fits": "check_circle", "out of memory": "cancel"}
-ICONS |= dict.fromkeys(("tight", "incomplete"), "warning")
+ICONS = {
+    "fits": "check_circle",
+    "tight": "warning",
+    "incomplete": "warning",
+    "out of memory": "cancel",
+}
 _MESSAGES: dict[str, tuple[Any, str]] = {
     "good": (st.success, ":material/check_circle:"),
     "doubt": (st.warning, ":material/warning:"),
@@ -85,6 +89,13 @@ def card(
     place.metric(
         label, value, below, delta_arrow="off", delta_color=color, border=True, help=help or None
     )
+
+
+def wall(*figures: Sequence[str], a_row: int = 4, width: int = 170) -> None:
+    """Figures as :func:`card` takes them, side by side."""
+    places = cards(a_row, width)
+    for figure in figures:
+        card(places, *figure)
 
 
 def text_table(

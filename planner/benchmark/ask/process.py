@@ -40,9 +40,8 @@ def start(device: str, root: Path | None = None) -> TrialFolder:
     """
     folder = TrialFolder(benchmarks_folder(root) / new_identifier())
     folder.path.mkdir(parents=True)
-    command = [sys.executable, "-m", "planner", "benchmark", "--device", device]
-    command += ["--seconds", f"{BUDGET_SECONDS:g}"]
-    background.begin(command, folder, root)
+    asked = ("--device", device, "--seconds", f"{BUDGET_SECONDS:g}")
+    background.begin([sys.executable, "-m", "planner", "benchmark", *asked], folder, root)
     return folder
 
 

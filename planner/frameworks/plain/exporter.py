@@ -6,8 +6,6 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.frameworks.dealing import rest
 from planner.frameworks.plain import FRAMEWORK
 from planner.frameworks.program import Program
@@ -18,11 +16,9 @@ from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.methods import method_of
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.setup import references
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VERSION = "2.13.0"
 """The torch that the programs were run with."""
@@ -178,7 +174,6 @@ def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
         # A free port of this machine's own, and as many processes as GPUs.
         starts += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={plan.gpus}"]
     for name in names:
-        words = [*starts, name, "--data", expand("", "DATASET")]
-        words += ["--output", expand("", "OUTPUT_DIR")]
-        lines.append(f'{command(words)} "$@"')
+        data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
+        lines.append(f'{command([*starts, name, *data])} "$@"')
     return "\n".join(lines) + "\n"

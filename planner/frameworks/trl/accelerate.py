@@ -6,15 +6,12 @@ Keys as in the configurations TRL 1.16.0 ships and in accelerate 1.15.0's launch
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import given, yaml_text
+from planner.plan.fields import PlanFields as Plan
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 ACCELERATE = "accelerate.yaml"
 DEEPSPEED = "deepspeed.json"

@@ -6,8 +6,6 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import (
@@ -46,13 +44,11 @@ from planner.launch.words import (
     own_settings,
 )
 from planner.numeric import ceil_div
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 from planner.values.dtypes import TORCH_NAMES
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VERSION = FRAMEWORK.versions[0]
 
@@ -286,17 +282,23 @@ def _script(
             required("MASTER_ADDR", "the address of node 0"),
             required("MASTER_PORT", "a free port of node 0"),
         ]
-        words += ["--machine_rank", expand("", "NODE_RANK")]
-        words += ["--main_process_ip", expand("", "MASTER_ADDR")]
-        words += ["--main_process_port", expand("", "MASTER_PORT")]
+        words += [
+            *("--machine_rank", expand("", "NODE_RANK")),
+            *("--main_process_ip", expand("", "MASTER_ADDR")),
+            *("--main_process_port", expand("", "MASTER_PORT")),
+        ]
     if program:
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
-        words += [program, "--dataset", expand("", "DATASET")]
-        words += ["--output", expand("", "OUTPUT_DIR"), *flags]
+        words += [
+            *(program, "--dataset", expand("", "DATASET")),
+            *("--output", expand("", "OUTPUT_DIR"), *flags),
+        ]
     else:
-        words += ["-m", f"trl.scripts.{plan.method}", "--config", _config(plan)]
-        words += ["--dataset_name", expand("", "DATASET")]
-        words += ["--output_dir", expand("", "OUTPUT_DIR")]
+        words += [
+            *("-m", f"trl.scripts.{plan.method}", "--config", _config(plan)),
+            *("--dataset_name", expand("", "DATASET")),
+            *("--output_dir", expand("", "OUTPUT_DIR")),
+        ]
     if _asks_reward_file(plan) and plan.reward == "remote":
         lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     if plan.rollout == "vllm-separate":
@@ -322,13 +324,15 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     if _shares_a_node(plan):
         devices = ",".join(str(device) for device in range(training_gpus(plan), plan.gpus))
         lines.append(f"export CUDA_VISIBLE_DEVICES={devices}")
-    words = ["vllm", "serve", plan.model, "--host", "0.0.0.0", "--port", "8000"]
-    words += ["--tensor-parallel-size", str(plan.rollout_tensor_parallel)]
-    words += ["--gpu-memory-utilization", str(plan.gpu_memory_utilization)]
-    words += ["--max-model-len", str(plan.prompt_tokens + plan.response_tokens)]
-    words += ["--max-num-seqs", str(plan.max_num_seqs)]
-    words += ["--max-num-batched-tokens", str(plan.max_num_batched_tokens)]
-    words += ["--dtype", TORCH_NAMES[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
+    words = [
+        *("vllm", "serve", plan.model, "--host", "0.0.0.0", "--port", "8000"),
+        *("--tensor-parallel-size", str(plan.rollout_tensor_parallel)),
+        *("--gpu-memory-utilization", str(plan.gpu_memory_utilization)),
+        *("--max-model-len", str(plan.prompt_tokens + plan.response_tokens)),
+        *("--max-num-seqs", str(plan.max_num_seqs)),
+        *("--max-num-batched-tokens", str(plan.max_num_batched_tokens)),
+        *("--dtype", TORCH_NAMES[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype),
+    ]
     if plan.enforce_eager:
         words.append("--enforce-eager")
     if not plan.async_scheduling:
@@ -336,8 +340,10 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     if plan.rollout_expert_parallel:
         words.append("--enable-expert-parallel")
     # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
-    words += ["--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}']
-    words += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
+    words += [
+        *("--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}'),
+        *("--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"),
+    ]
     lines += ["export VLLM_SERVER_DEV_MODE=1  # weight updates live behind it", command(words)]
     return "\n".join(lines) + "\n"
 

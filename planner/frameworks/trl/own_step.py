@@ -6,19 +6,16 @@ The arguments are those that an export would write: TRL's own parser reads them.
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.accelerate import mixed_precision
 from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import ROLLOUT
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.estimate import estimate
 from planner.frameworks.program import Decision
@@ -17,10 +17,8 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
 from planner.launch.program import predictions, program_text, requirements
 from planner.plan.facts import facts_of
+from planner.plan.fields import PlanFields as Plan
 from planner.sampling.model import Embedder
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 FOLDER = Path(__file__).with_name("program")
 REQUIREMENTS = "requirements.txt"

@@ -7,7 +7,6 @@ A test composes every export with verl's own configuration and runs verl's own v
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles as obstacles
@@ -37,10 +36,8 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.plan.fields import PlanFields as Plan
 from planner.units import read_count
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
@@ -76,16 +73,15 @@ def write(plan: Plan, link: str) -> Launch:
 
 
 def _words(plan: Plan) -> list[str | Expanded]:
-    words: list[str | Expanded] = ["python3", "-m", PROGRAMS[apart(plan)]]
-    words += [f"{key}={value}" for key, value in overrides(plan).items()]
-    words += [
+    return [
+        *("python3", "-m", PROGRAMS[apart(plan)]),
+        *(f"{key}={value}" for key, value in overrides(plan).items()),
         expand("data.train_files='", "TRAIN_FILES", "'"),
         expand("data.val_files='", "VAL_FILES", "'"),
         expand("reward.custom_reward_function.path='", "here", f"/{reward.NAME}'"),
         f"reward.custom_reward_function.name={reward.FUNCTION}",
         expand("trainer.default_local_dir='", "OUTPUT_DIR", "'"),
     ]
-    return words
 
 
 _CLUSTER = """\
@@ -112,11 +108,15 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         required("VAL_FILES", "the parquet file to validate on"),
     ]
     if count > 1:
-        checks.append(required("NODE_RANK", f"the number of this node, 0 to {count - 1}"))
-        checks.append(required("MASTER_ADDR", "the address of node 0"))
+        checks += [
+            required("NODE_RANK", f"the number of this node, 0 to {count - 1}"),
+            required("MASTER_ADDR", "the address of node 0"),
+        ]
     if plan.reward == "remote":
-        checks.append(required("REWARD_URL", "the address of the reward service"))
-        checks.append("export REWARD_URL")
+        checks += [
+            required("REWARD_URL", "the address of the reward service"),
+            "export REWARD_URL",
+        ]
     parts = [
         header(
             (

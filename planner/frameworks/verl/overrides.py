@@ -5,19 +5,15 @@ Keys and defaults were read from the wheel (2026-11-20).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.estimator import Estimator
 from planner.launch.script import given
 from planner.launch.words import ATTENTION, lora_targets
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
 from planner.values.dtypes import TORCH_NAMES
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 KL_COEFFICIENT = 0.001
 """verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import KERNELS
+from planner.plan.fields import PlanFields as Plan
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import ROLLOUT
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""

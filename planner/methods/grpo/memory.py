@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.phases import (
     collectives,
     in_loss,
@@ -18,13 +16,11 @@ from planner.phases import (
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.setup import references
 from planner.term import Instant
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 OLD = OLD_LOG_PROBS.name
 KEPT = (OLD, "advantages")

@@ -128,9 +128,9 @@ def _term(
     found = [one for one in known.values() if one is not None and one.quantity != "seconds"]
     trials = max(one.trials for one in found)
     inputs: dict[str, float] = {
-        f"predicted {FIELDS[level]}": getattr(phase, FIELDS[level]) for level in LEVELS
+        **{f"predicted {FIELDS[level]}": getattr(phase, FIELDS[level]) for level in LEVELS},
+        **{f"factor of {one.quantity}": one.factor for one in found},
     }
-    inputs |= {f"factor of {one.quantity}": one.factor for one in found}
     return Term(
         name=f"correction by {_trials(trials)}",
         role="process",

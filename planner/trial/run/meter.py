@@ -98,11 +98,10 @@ class CudaMeter(ProcessMeter):
         torch.cuda.synchronize(self.device)
         stats = torch.cuda.memory_stats(self.device)
         free, total = torch.cuda.mem_get_info(self.device)
-        found = {name: int(stats[key]) for name, key in PEAKS.items()}
-        found |= {name: int(stats.get(name, 0)) for name in COUNTS}
         reserved = int(stats["reserved_bytes.all.current"])
         return {
-            **found,
+            **{name: int(stats[key]) for name, key in PEAKS.items()},
+            **{name: int(stats.get(name, 0)) for name in COUNTS},
             **super().read(),
             "reserved_now_bytes": reserved,
             USED: total - free,

@@ -17,7 +17,7 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui import compute
-from planner.ui.elements import card, cards, ink
+from planner.ui.elements import ink, wall
 from planner.ui.examples.claims import value
 from planner.ui.scaling import own_peak
 from planner.ui.state import session
@@ -50,22 +50,21 @@ def at_length(plan: Callable[[int], Plan], tokens: int) -> Footprint:
 def intuitor_against_ppo() -> None:
     """Document 000."""
     mine, other = at_length(lengths.intuitor, 6_000), at_length(lengths.ppo, 6_000)
-    places = cards()
-    card(places, "The document: PPO", "13.2 GB", "in all")
-    card(places, "The document: Intuitor", "481 GB", "36 times PPO")
-    card(
-        places,
-        "Planned: PPO",
-        session.read(other.device_bytes),
-        other.worst.name,
-        "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
-    )
-    card(
-        places,
-        "Planned: Intuitor",
-        session.read(mine.device_bytes),
-        f"{mine.device_bytes / other.device_bytes:.2f} times PPO",
-        "Peak per GPU on eight H100, as the method's own trainer runs it.",
+    wall(
+        ("The document: PPO", "13.2 GB", "in all"),
+        ("The document: Intuitor", "481 GB", "36 times PPO"),
+        (
+            "Planned: PPO",
+            session.read(other.device_bytes),
+            other.worst.name,
+            "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
+        ),
+        (
+            "Planned: Intuitor",
+            session.read(mine.device_bytes),
+            f"{mine.device_bytes / other.device_bytes:.2f} times PPO",
+            "Peak per GPU on eight H100, as the method's own trainer runs it.",
+        ),
     )
     st.markdown(
         "The document fears 468 GB of logits. They never exist: self-certainty is read without "
@@ -131,18 +130,17 @@ def activations() -> None:
     footprint = compute.footprint(presets()[ACTIVATIONS].plan)
     forward = next(phase for phase in footprint.phases if phase.kind == POLICY_FORWARD)
     last = next(claim for claim in doc_004.TABLE if claim.what == "Per forward pass")
-    places = cards()
-    card(places, "The document", "2.4 GB", "per forward pass")
-    card(places, "Its own sum", value(last, last.derived), "in bytes")
-    listed = value(last, doc_004.INVENTORY.value / GB)
-    card(places, "With the true shapes", listed, "the same inventory")
-    card(
-        places,
-        "What autograd keeps",
-        session.read(forward.by_category().get("activations", 0)),
-        "activations, planned",
-        "The exact sum over every operation of the layers, eager attention, LoRA on all "
-        "projections, no checkpointing; logits apart.",
+    wall(
+        ("The document", "2.4 GB", "per forward pass"),
+        ("Its own sum", value(last, last.derived), "in bytes"),
+        ("With the true shapes", value(last, doc_004.INVENTORY.value / GB), "the same inventory"),
+        (
+            "What autograd keeps",
+            session.read(forward.by_category().get("activations", 0)),
+            "activations, planned",
+            "The exact sum over every operation of the layers, eager attention, LoRA on all "
+            "projections, no checkpointing; logits apart.",
+        ),
     )
     st.markdown(
         "The table counts elements and calls them bytes, takes a 7B model's shapes for a 3B "

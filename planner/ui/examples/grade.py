@@ -10,7 +10,7 @@ import streamlit as st
 from planner.examples import doc_001, dry_runs
 from planner.examples.dry_runs import Case
 from planner.ui import compute
-from planner.ui.elements import card, cards
+from planner.ui.elements import wall
 from planner.ui.examples.documents import open_button
 from planner.ui.state import session
 from planner.units import MIB
@@ -19,11 +19,12 @@ from planner.units import MIB
 def optimised() -> None:
     """Document 001."""
     legacy, best = _found(dry_runs.LADDER[0]), _found(dry_runs.LADDER[-1])
-    places = cards()
-    card(places, "The document: before", "40+ GB", "one row of 64 tokens")
-    card(places, "The document: after", "10-15 GB", "three to four times less")
-    card(places, "Dry run: before", session.read(legacy), "policy, reference and reward model")
-    card(places, "Dry run: after", session.read(best), f"{legacy / best:.1f} times less")
+    wall(
+        ("The document: before", "40+ GB", "one row of 64 tokens"),
+        ("The document: after", "10-15 GB", "three to four times less"),
+        ("Dry run: before", session.read(legacy), "policy, reference and reward model"),
+        ("Dry run: after", session.read(best), f"{legacy / best:.1f} times less"),
+    )
     st.markdown(
         "Of its optimizations **one** changes the memory: the checkpoint around every soft "
         "token. The vocabulary, which the others are about, is megabytes; the graph of 64 "
@@ -53,12 +54,16 @@ def optimised() -> None:
 def out_of_memory() -> None:
     """Document 002."""
     before, first, after = (_found(case) for case in dry_runs.RUN_002)
-    places = cards()
-    card(places, "The document: before", "78 GB", "the card was full")
-    card(places, "The document: after", "25-35 GB", "in all")
-    card(places, "Dry run: before", session.read(before), "what the step needs")
-    later = f"{session.read(after)} from the second step on"
-    card(places, "Dry run: after", session.read(first), later)
+    wall(
+        ("The document: before", "78 GB", "the card was full"),
+        ("The document: after", "25-35 GB", "in all"),
+        ("Dry run: before", session.read(before), "what the step needs"),
+        (
+            "Dry run: after",
+            session.read(first),
+            f"{session.read(after)} from the second step on",
+        ),
+    )
     st.markdown(
         "The card's size is not the step's need: it needs nearly twice the card. After the changes "
         "the **first** step is the one to plan for. The model is still in evaluation mode then, "

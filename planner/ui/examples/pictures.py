@@ -145,9 +145,8 @@ OFF, MORE = "Adapters disabled", ("Copy", "Option 2 as it is")
 
 def figures(*given: tuple[str, float, str]) -> None:
     """Four numbers that change in their places: what of, bytes, and a line below."""
-    places = elements.cards(4, 140)
-    for label, size, below in given:
-        elements.card(places, label, session.read(size), below)
+    shown = ((label, session.read(size), below) for label, size, below in given)
+    elements.wall(*shown, width=140)
 
 
 def _found(cases: Sequence[Case]) -> Mapping[str, Footprint]:

@@ -155,10 +155,8 @@ def _room(place: DeltaGenerator, advice: Advice) -> None:
             st.markdown("Nothing tried here turns it into time or money.")
         if used is not None and len(used.edits) > 1:
             suggested.card(used, "room-all", lead="All together", first=True)
-        for number, one in enumerate(faster[:SHOWN]):
-            suggested.card(one, f"faster:{number}")
-        for number, one in enumerate(cheaper):
-            suggested.card(one, f"cheaper:{number}")
+        suggested.cards(faster[:SHOWN], "faster")
+        suggested.cards(cheaper, "cheaper")
         if faster and not any(one.seconds.sure for one in faster):
             st.caption(
                 "Faster by the estimate; each gain is inside the error of its seconds, so none is "
@@ -182,8 +180,7 @@ def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
         if decides:
             st.markdown("\n".join(f"- {line}" for line in lines[: 2 * SHOWN]))
             return
-        for number, one in enumerate(lowering[:SHOWN]):
-            suggested.card(one, f"lower:{number}")
+        suggested.cards(lowering[:SHOWN], "lower")
 
 
 def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice: Advice) -> None:
@@ -192,12 +189,10 @@ def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice
         st.caption("No single edit of this plan mends it or saves memory.")
     elif not fits and not any(one.fits for one in found):
         st.caption("None of these is enough by itself.")
-    for number, one in enumerate(found[:SHOWN]):
-        suggested.card(one, f"apply:{number}")
+    suggested.cards(found[:SHOWN], "apply")
     if pairs:
         st.markdown("**Two together**" + (", one in the room of the other" if fits else ""))
-    for number, one in enumerate(pairs):
-        suggested.card(one, f"pair:{number}")
+    suggested.cards(pairs, "pair")
 
 
 def _share(place: DeltaGenerator, advice: Advice) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import streamlit as st
 
 from planner.advice.outcome import Difference, Outcome
@@ -14,6 +16,12 @@ from planner.units import read_seconds, read_usd
 from planner.wording.fields import labelled
 
 COLORS = {"good": "green", "doubt": "orange", "bad": "red"}
+
+
+def cards(found: Iterable[Suggestion], key: str) -> None:
+    """One below the other, each by its place."""
+    for number, one in enumerate(found):
+        card(one, f"{key}:{number}")
 
 
 def card(

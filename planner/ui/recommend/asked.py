@@ -96,9 +96,7 @@ def current(plan: Plan) -> Asked | None:
     if asked is not None:
         asked.end()
         st.session_state.pop(ASKED)
-    if not text:
-        return None
-    return _begin(plan, from_text(text), False)
+    return _begin(plan, from_text(text), False) if text else None
 
 
 def warm() -> None:

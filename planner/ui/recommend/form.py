@@ -145,12 +145,13 @@ def _wish(plan: Plan) -> Wish:
     given = {name: st.session_state[f"wish:{name}"] for name in ("goal", *LIMITS)}
     allowed = st.session_state["wish:allowed"]
     framework = st.session_state["wish:framework"]
-    free = [*USUAL]
-    free += PLACEMENT if SEPARATE in allowed else ()
-    free += ["response_tokens"] if LENGTH in allowed else []
     return Wish(
         goal=given["goal"],
-        free=tuple(free),
+        free=(
+            *USUAL,
+            *(PLACEMENT if SEPARATE in allowed else ()),
+            *(("response_tokens",) if LENGTH in allowed else ()),
+        ),
         keep=tuple(name for name in FIELDS if name in st.session_state["wish:keep"]),
         max_gpus=int(given["max_gpus"] or 0),
         cards=tuple(given["cards"]),
@@ -188,9 +189,11 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
     keep = [name for name in _options(plan) if name not in usual.freed] if wish else changed
     gpus_free, any_card = "gpus" in usual.free, "gpu" in usual.free
     priced = [card.key for card in gpus() if card.budget_bytes and card.price]
-    allowed = [LORA] if usual.lora_allowed else []
-    allowed += [SEPARATE] if set(PLACEMENT) <= usual.freed else []
-    allowed += [LENGTH] if "response_tokens" in usual.free else []
+    allowed = {
+        LORA: usual.lora_allowed,
+        SEPARATE: set(PLACEMENT) <= usual.freed,
+        LENGTH: "response_tokens" in usual.free,
+    }
     return {
         "goal": usual.goal,
         "framework": wish.framework or plan.framework
@@ -201,7 +204,7 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
         "deadline_hours": usual.deadline_hours or None,
         "cards": [card for card in usual.cards if card in _cards()] or (priced if any_card else []),
         "keep": keep,
-        "allowed": allowed,
+        "allowed": [name for name, is_so in allowed.items() if is_so],
     }
 
 

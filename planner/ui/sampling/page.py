@@ -15,7 +15,7 @@ from planner.sampling.answer import to_json
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
 from planner.term import Term
-from planner.ui.elements import TONES, bullets, button, card, cards, download, folded, ink, tell
+from planner.ui.elements import TONES, bullets, button, download, folded, ink, tell, wall
 from planner.ui.plan.numbers import explain
 from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
@@ -94,52 +94,48 @@ def _verdict(found: SamplingEstimate) -> None:
 def _figures(found: SamplingEstimate) -> None:
     plan = found.plan
     disk = found.disk
-    places = cards(3, 150)
-    card(
-        places,
-        "Host RAM",
-        session.read(found.host_bytes),
-        f"at {found.worst.label.lower()}",
-        "Anonymous memory of the process at the worst stage; files that are mapped are the "
-        "system's to drop and do not count.",
-    )
-    card(
-        places,
-        "GPU",
-        session.read(found.gpu_bytes) if plan.device != "cpu" else "none",
-        "model and one batch",
-        "Embeddings are never on the card.",
-    )
-    card(
-        places,
-        "Time",
-        UNKNOWN if found.seconds is None else f"≈ {read_seconds(found.seconds)}",
-        "embed and search",
-        "At assumed rates, named below with each stage; a run's calibration measures yours.",
-    )
-    card(
-        places,
-        "Disk",
-        session.read(found.disk_bytes),
-        f"fp16: {session.read(disk.half.bytes)}",
-        f"What this mode writes: embeddings, neighbours, weights. Embeddings in fp32 are "
-        f"{session.read(disk.raw.bytes)}; in {plan.dtype}, as planned, a compressor would leave "
-        f"{session.read(disk.compressed.bytes)}.",
-    )
     limit = found.online_prompts
-    card(
-        places,
-        "Online ends at",
-        UNKNOWN if limit is None else f"{limit:,}",
-        "prompts",
-        "The most prompts whose peak fits when embeddings are computed as training starts.",
-    )
-    card(
-        places,
-        "Recall",
-        "exact" if plan.index != "faiss-ivf" else "not sampled",
-        "of neighbours",
-        "Exact and flat searches compare all pairs. What an IVF index misses, a run samples.",
+    wall(
+        (
+            "Host RAM",
+            session.read(found.host_bytes),
+            f"at {found.worst.label.lower()}",
+            "Anonymous memory of the process at the worst stage; files that are mapped are the "
+            "system's to drop and do not count.",
+        ),
+        (
+            "GPU",
+            session.read(found.gpu_bytes) if plan.device != "cpu" else "none",
+            "model and one batch",
+            "Embeddings are never on the card.",
+        ),
+        (
+            "Time",
+            UNKNOWN if found.seconds is None else f"≈ {read_seconds(found.seconds)}",
+            "embed and search",
+            "At assumed rates, named below with each stage; a run's calibration measures yours.",
+        ),
+        (
+            "Disk",
+            session.read(found.disk_bytes),
+            f"fp16: {session.read(disk.half.bytes)}",
+            f"What this mode writes: embeddings, neighbours, weights. Embeddings in fp32 are "
+            f"{session.read(disk.raw.bytes)}; in {plan.dtype}, as planned, a compressor would "
+            f"leave {session.read(disk.compressed.bytes)}.",
+        ),
+        (
+            "Online ends at",
+            UNKNOWN if limit is None else f"{limit:,}",
+            "prompts",
+            "The most prompts whose peak fits when embeddings are computed as training starts.",
+        ),
+        (
+            "Recall",
+            "exact" if plan.index != "faiss-ivf" else "not sampled",
+            "of neighbours",
+            "Exact and flat searches compare all pairs. What an IVF index misses, a run samples.",
+        ),
+        a_row=3, width=150,
     )
 
 

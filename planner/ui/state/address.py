@@ -173,8 +173,10 @@ def current_query() -> dict[str, str | Sequence[str]]:
     the page again is told again.
     """
     carried = (CALIBRATION, BENCHMARK, COMPARE, PEAK, WISH)
-    beside = {key: st.session_state.get(key, "") for key in carried}
-    beside[PIN] = session.pins_of_the_link()
+    beside = {
+        **{key: st.session_state.get(key, "") for key in carried},
+        PIN: session.pins_of_the_link(),
+    }
     asked = {name: text for name, text in session.left_out().items() if name in FIELDS}
     more = {key: text for key, text in beside.items() if text}
     return {**drafts.query(session.draft()), **asked, **more}

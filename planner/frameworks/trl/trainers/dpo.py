@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.accelerate import activations_by_trainer
 from planner.frameworks.trl.own import Own
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.loss import foreign, has_path
 from planner.rule import Rule
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def _arguments(plan: Plan) -> dict[str, object]:
