@@ -87,7 +87,8 @@ def test_limits_holes_and_the_knee_are_said_in_words() -> None:
     assert "Runs from **4 GPUs** on" in said and "card full in rollout up to 2" in said
     assert "7 of 64 values make a possible plan" in said and "3 GPUs, for one, does not" in said
     assert "All that do are drawn. What the others break: " in said
-    assert "must fill whole nodes (49)" in said and "GPUs that train (8)" in said
+    assert "must fill whole nodes (49)" in said
+    assert "GPUs that train; a plan of its own is filled up (8)" in said
     assert "**Knee: 8 GPUs**" in said and "GPUs₀ · seconds₀ ÷ (GPUs · seconds)" in said
     spec = app.get("vega_lite_chart")[0].proto.spec
     assert "ideal scaling" in str(app.get("vega_lite_chart")[0].proto) and "near" in spec

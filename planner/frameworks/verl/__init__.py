@@ -164,7 +164,7 @@ FRAMEWORK = Framework(
             ),
             "verl cuts a step's sequences on each GPU (prompts_per_step × responses_per_prompt ÷ "
             "training GPUs) into even micro-batches: data size must be divisible by "
-            "force_group_size * micro_batch_size_per_gpu, where a group is one sequence.",
+            "logprob_micro_batch_size.",
             "Set logprob_micro_batch_size to a divisor.",
         ),
         # experimental/one_step_off_policy and experimental/fully_async_policy.
