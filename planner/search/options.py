@@ -6,6 +6,7 @@ people type; what belongs together is one option.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,7 +77,8 @@ def space_of(plan: Plan, wish: Wish) -> Space:
 
 class _Maker:
     def __init__(self, plan: Plan, wish: Wish, free: frozenset[str]) -> None:
-        self.own, self.wish, self.free = plan, wish, free
+        self.own = self.plan = plan
+        self.wish, self.free = wish, free
         self.left_out: list[str] = []
         says = plan.framework in exported() and not obstacles(plan, plan.framework)
         self.framework = plan.framework if says else ""
@@ -161,7 +163,17 @@ class _Maker:
         """Numbers of response tokens, doubled."""
         if "response_tokens" in self.free:
             self.left_out.append(NOT_FINER.format(FINER["response_tokens"].unit))
-        return tuple(sorted({self.own.response_tokens, *LENGTHS}))
+        every = sorted({self.own.response_tokens, *LENGTHS})
+        if (said := bisect_left(every, 1, key=self.too_long)) in (0, len(every)):
+            return tuple(every)
+        # The longest that the framework's script takes ends the doubling.
+        between = range(every[said - 1], every[said], FINER["response_tokens"].unit)
+        longest = between[bisect_left(between, 1, key=self.too_long) - 1]
+        return tuple(sorted({*every[:said], longest}))
+
+    def too_long(self, tokens: int) -> bool:
+        """Whether the framework's script minds responses of so many tokens."""
+        return self.minds("response_tokens", tokens)
 
     def machines(self) -> Options:
         """Cards, and whether the engine has GPUs of its own."""

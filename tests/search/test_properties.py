@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from evidence import ROOT, Evidence, named
 from planner.frameworks import frameworks
+from planner.frameworks.dealing import rest
 from planner.plan import Plan, choices
 from planner.plan.chosen import followed
 from planner.plan.presets import presets
@@ -199,6 +200,14 @@ def test_the_longest_response_is_found_in_every_framework(framework: str) -> Non
     assert found["aggressive"] > plan.response_tokens
 
 
+def whole(found: Staged, changes: Mapping[str, Any]) -> bool:
+    """Whether it is a plan that can be said and has no batch to fill up, as a search takes none."""
+    plan = found.space.made(changes)
+    if plan is None or not found.expressible(changes):
+        return False
+    return bool(plan.max_tokens_per_micro_batch) or not rest(plan, plan.micro_batch_size)
+
+
 def with_edits(plan: Plan, asked: Wish) -> dict[str, Any]:
     """Each tier's best line, that of the best single edit of each field, how many were tried."""
     found = staged(plan, asked)
@@ -209,7 +218,7 @@ def with_edits(plan: Plan, asked: Wish) -> dict[str, Any]:
         edits: dict[str, list[float]] = {}
         for field in sorted((VALUES.keys() | {"finetuning"}) & asked.freed):
             pool = Pool(found.space.plan, asked, plan)
-            said = [each for each in edited(found, one, field) if found.expressible(each)]
+            said = [each for each in edited(found, one, field) if whole(found, each)]
             pool.take(rows_of(found.space.plan, said, {}, None), said, {})
             figures["tried"] += pool.plans
             for other in pool.best[name][:1]:
