@@ -41,6 +41,8 @@ def certainty_head(scene: Scene, *, gradient: bool) -> Head:
     """
     found = (training_head if gradient else inference_head)(scene, scene.policy)
     made = replace(found, casts_tiles=False)
+    if made.logits == "fused":  # whose tiles are folded in fp32, unlike these
+        made = replace(made, logits_dtype=scene.plan.logits_dtype)
     if made.logits in MATERIALISED or not _autocasts(scene, scene.policy):
         return made
     return replace(made, logits_dtype="fp32", autocast_casts=scene.plan.logits_dtype != "fp32")
