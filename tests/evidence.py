@@ -36,7 +36,7 @@ READ = (
     *("planner.formulas.logits", "planner.formulas.activations.liger", "planner.formulas.lora"),
     *("planner.formulas.parameters", "planner.formulas.polynomial", "planner.formulas.allocator"),
     *("planner.formulas.state", "planner.formulas.sharding", "planner.plan.facts"),
-    *("planner.plan.trainers", "planner.launch.script"),
+    *("planner.plan.trainers", "planner.launch.script", "planner.plan.loss"),
 )
 """Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted."""
 DATA = ("planner/catalog", "planner/plan")

@@ -21,7 +21,7 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
@@ -276,7 +276,7 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Ite
         if term.name not in stay:
             label = f"{term.name}, offloaded"
             if scene.framework.host.pins_activations:
-                each = ((term.tensors, 1 / term.tensors),)
+                each = ((term.tensors, 1 / maximum(term.tensors, 1)),)
                 yield host.offloaded(scene, name, label, term.bytes, each)
             else:
                 yield scene.offloaded(name, label, term.bytes)

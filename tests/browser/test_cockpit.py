@@ -69,10 +69,10 @@ def test_after_an_impossible_plan_the_worst_phase_is_the_chosen_one(
     page.goto(server)
     settle(page)
     count = page.get_by_label("Count", exact=True)
-    for gpus in ("7", "8"):
+    for gpus in ("9", "8"):
         count.fill(gpus)
         count.press("Enter")
-        expect(page.get_by_text("This plan is not possible")).to_have_count(int(gpus == "7"))
+        expect(page.get_by_text("This plan is not possible")).to_have_count(int(gpus == "9"))
         settle(page)
     assert chosen(page) == "rollout (the worst)"
     for name in ("Use the room", "Closed"):  # they came back with nothing chosen

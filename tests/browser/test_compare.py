@@ -96,7 +96,7 @@ def fullest() -> str:
                 )
                 for name in ("Conservative", "Balanced", "Aggressive")
             ),
-            verdict=report.cut(LONG, report.LONGEST_VERDICT),
+            verdict=report.cut(LONG),
             recommendation=report.cut(LONG),
             settings=(setting,) * (report.MOST_SETTINGS + 1),
             money=(report.cut(LONG),) * 4,

@@ -322,7 +322,7 @@ def test_what_was_killed_with_744_gb_is_no_plan_without_a_word() -> None:
     )  # fmt: skip
     found = estimate(plan)
     assert found.host_bytes < plan.host_ram_per_node < found.host_high_bytes
-    assert any("A node may need up to 825.9 GiB" in warning for warning in found.warnings)
+    assert found.verdict.word == "tight" and "825.9 GiB" in found.verdict.sentence
 
 
 def test_adapters_leave_frozen_weights_in_half_precision() -> None:
