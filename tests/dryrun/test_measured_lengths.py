@@ -94,10 +94,11 @@ def test_long_rows_are_those_of_a_dry_run(port: Port) -> None:
     for name, tokens in product(drawn, TOKENS):
         for one in port.run(planned(port, SMALL[name], tokens), full_depth=True).comparisons:
             if one.executed and one.dry_bytes and one.closed_bytes:
-                # MiniMax' decays, which are no weights, are a constant.
-                assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01, abs=3 << 20), (
-                    *(name, tokens, one.phase),
-                )
+                # MiniMax' decays, which are no weights, are a constant. Of two layers an instant
+                # of one kind stands beside all of the other: too high, never too low.
+                error = (one.closed_bytes - one.dry_bytes) / one.dry_bytes
+                slack = (3 << 20) / one.dry_bytes
+                assert -0.01 - slack < error < 0.03 + slack, (name, tokens, one.phase, error)
 
 
 def test_rows_beyond_what_was_proved_are_refused_with_the_lengths_that_hold(port: Port) -> None:
