@@ -120,14 +120,17 @@ def test_trials_of_a_device_run_one_by_one_and_a_new_app_finds_them(tmp_path: Pa
 @pytest.mark.parametrize(
     ("choices", "status", "said"),
     [
-        ({"limit_seconds": 1.0}, "timed out", "more than 1.00 s"),
-        ({"host_limit_bytes": 120 * 2**20}, "host memory", "120 MiB were allowed"),
+        ({"limit_seconds": 1.0}, ("timed out", "will not fit"), "1.00 s"),
+        ({"host_limit_bytes": 120 * 2**20}, ("host memory",), "120 MiB were allowed"),
     ],
 )
-def test_limits_end_a_trial(choices: Any, status: str, said: str, tmp_path: Path) -> None:
+def test_limits_end_a_trial(
+    choices: Any, status: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    """On a busy machine a trial may foresee that its time is not enough, and never start."""
     result = finished(start(endless(**choices), tmp_path)).result
-    assert result is not None and result.status == status
-    assert said in result.reason
+    assert result is not None and result.status in status and result.measured is None
+    assert said in " ".join((result.reason, *result.notes))
 
 
 def test_a_cap_ends_the_command_with_a_result(tmp_path: Path) -> None:
