@@ -98,7 +98,7 @@ def _figures(sizes: tuple[int, int], budget: int, phase: str, *, over: bool) -> 
 
 
 def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
-    """A node's host RAM, where somebody has said how much it has."""
+    """The limit of a node's host RAM; none where the plan does not say how much a node has."""
     budget = int(scene.plan.host_ram_per_node)
     known = [phase for phase in phases if phase.host_bytes is not None]
     if not budget or not known:

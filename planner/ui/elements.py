@@ -92,7 +92,7 @@ def card(
 
 
 def wall(*figures: Sequence[str], a_row: int = 4, width: int = 170) -> None:
-    """Figures as :func:`card` takes them, side by side."""
+    """Draw a row of figure cards; each tuple holds the arguments of :func:`card`."""
     places = cards(a_row, width)
     for figure in figures:
         card(places, *figure)

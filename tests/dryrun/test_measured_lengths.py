@@ -54,6 +54,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "lfm2": {**SIZES, "model_type": "lfm2", "layer_types": ["conv", "full_attention"] * 2},
 }
 TOKENS = (1024, 4000, 4096)
+HIGH = {("nemotron_h", 1024): 0.024}
+"""What is too high by more than 1 %: of two layers, one kind's instant beside all of the other."""
 STEP: dict[str, Any] = {
     **lengths.PLAN,
     "gradient_dtype": "bf16",
@@ -94,11 +96,11 @@ def test_long_rows_are_those_of_a_dry_run(port: Port) -> None:
     for name, tokens in product(drawn, TOKENS):
         for one in port.run(planned(port, SMALL[name], tokens), full_depth=True).comparisons:
             if one.executed and one.dry_bytes and one.closed_bytes:
-                # MiniMax' decays, which are no weights, are a constant. Of two layers an instant
-                # of one kind stands beside all of the other: too high, never too low.
-                error = (one.closed_bytes - one.dry_bytes) / one.dry_bytes
-                slack = (3 << 20) / one.dry_bytes
-                assert -0.01 - slack < error < 0.03 + slack, (name, tokens, one.phase, error)
+                # MiniMax' decays, which are no weights, are a constant.
+                error = one.closed_bytes / one.dry_bytes - 1
+                near = max(0.01, (3 << 20) / one.dry_bytes)
+                high = max(near, HIGH.get((name, tokens), 0.0))
+                assert -near <= error <= high, (name, tokens, one.phase, error)
 
 
 def test_rows_beyond_what_was_proved_are_refused_with_the_lengths_that_hold(port: Port) -> None:

@@ -39,7 +39,7 @@ class ErrorKind(NamedTuple):
         )
 
     def on(self, gpu: str) -> ErrorKind:
-        """The same on another card, by its key in the catalog; empty for one of no catalog."""
+        """This kind on another card, given by its catalog key (empty: a card the catalog lacks)."""
         return self._replace(cards=f"{catalog.gpu(gpu).architecture if gpu else 'other'} cards")
 
 
