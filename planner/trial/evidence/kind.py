@@ -11,6 +11,7 @@ from planner.phases.scene import scene_of
 from planner.phases.vocabulary import path
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.values.sharding import sharding_of
 
 
 class ErrorKind(NamedTuple):
@@ -57,7 +58,7 @@ def error_kind(plan: Plan) -> ErrorKind:
         model="mixtures of experts" if scene.policy.arch.sparse_layers else "dense models",
         framework=scene.framework.label,
         loss=f"{path(scene)} logits",
-        sharding="no sharding" if plan.sharding == "none" else plan.sharding.upper(),
+        sharding="no sharding" if sharding_of(plan).alone else plan.sharding.upper(),
         offload=f"offload of {' and '.join(away)}" if away else "no offload",
         cards=f"{facts.gpu.architecture or 'other'} cards",
     )
