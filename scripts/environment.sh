@@ -51,7 +51,7 @@ make_environment() {
 install_requirements() {
     local name=$1 stamp=".venv/installed-$1" now quiet=--quiet
     shift
-    now=$(cat constraints.txt requirements*.txt | .venv/bin/python -c \
+    now=$(cat requirements.txt requirements/*.txt | .venv/bin/python -c \
         'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())')
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ]; then
         return

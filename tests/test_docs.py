@@ -101,6 +101,24 @@ def test_files_the_readme_names_exist() -> None:
         assert path in readme and (ROOT / path).exists(), path
 
 
+def test_the_root_holds_what_a_newcomer_needs() -> None:
+    """Every other list of packages is in requirements/, where each line of `-r` and `-c` leads."""
+    root = {path.name for path in ROOT.iterdir() if path.suffix in (".md", ".txt", "")}
+    assert {name for name in root if not name.startswith(".") and "." in name} == {
+        "README.md", "CHANGELOG.md", "requirements.txt",
+    }  # fmt: skip
+    licence = (ROOT / "LICENSE").read_text("utf-8")
+    assert "Apache License" in licence and len(licence.splitlines()) > 200
+    lists = [ROOT / "requirements.txt", *(ROOT / "requirements").glob("*.txt")]
+    assert {path.stem for path in lists} == {
+        *("requirements", "constraints", "trial", "trl", "verl", "verl-nodeps", "ray"),
+        *("test", "test-nodeps"),
+    }
+    for path in lists:
+        for other in re.findall(r"^-[rc] (\S+)$", path.read_text("utf-8"), re.M):
+            assert (path.parent / other).exists(), f"{path.name}: {other}"
+
+
 def test_every_formula_says_why_and_from_where() -> None:
     assert len(REGISTRY) > 100
     for name, formula in REGISTRY.items():

@@ -137,4 +137,4 @@ def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "verl's own code did not run" in flat.notes[0] and "no check" in flat.notes[1]
     monkeypatch.setattr(own_step, "NEEDED", ("a_package_that_is_not_there",))
     missing = stand_in(plan)
-    assert missing.code == OWN and "requirements-verl.txt" in missing.notes[0]
+    assert missing.code == OWN and "requirements/verl.txt" in missing.notes[0]

@@ -133,7 +133,7 @@ def over(status: str, **more: Any) -> tuple[JobState, JobState]:
             "",
             "failed",
             "so nothing ran: Could not find a version that satisfies the requirement torch==2.13.0."
-            " Where the nodes have the packages of requirements-trial.txt, set HEADROOM_RAY_PIP=of",
+            " Where the nodes have the packages of requirements/trial.txt, set HEADROOM_RAY_PIP=of",
         ),
         ((PENDING,), "", "failed", "asks one node for 1 × CPU. Ray says: No node has a GPU."),
         ((RUNNING,), "", "timed out", "It took more than"),
@@ -224,7 +224,7 @@ def test_without_ray_the_command_says_what_to_install(
     result = result_of(done)
     assert done.returncode == 1 and result.status == "failed"
     assert result.reason.startswith("ray: not installed; run `")
-    assert "requirements-ray.txt" in result.reason
+    assert "requirements/ray.txt" in result.reason
 
 
 def test_nobody_listening_is_said(tmp_path: Path) -> None:

@@ -43,10 +43,9 @@ def names_in(file: str) -> set[str]:
 
 
 def test_only_the_planner_and_its_pins_travel(packed: Path) -> None:
-    assert {path.name for path in packed.iterdir()} == {
-        "planner",
-        "requirements-trial.txt",
-        "constraints.txt",
+    assert {path.name for path in packed.iterdir()} == {"planner", "requirements"}
+    assert {shipment.REQUIREMENTS, shipment.CONSTRAINTS} <= {
+        str(path.relative_to(packed)) for path in (packed / "requirements").iterdir()
     }
     files = [path for path in packed.rglob("*") if path.is_file()]
     licences = {path.name for path in files if not path.suffix}
@@ -96,8 +95,8 @@ def test_pins_stand_once_and_are_exact() -> None:
     pins = shipment.pins()
     assert {"torch", "transformers", "peft", "pydantic"} <= {pin.partition("==")[0] for pin in pins}
     assert all(re.fullmatch(r"[\w\-]+==[\w.]+", pin) for pin in pins)
-    assert not names_in("requirements-trial.txt") & names_in("requirements.txt")
-    assert "-r requirements-trial.txt" in (ROOT / "requirements.txt").read_text("utf-8")
+    assert not names_in("requirements/trial.txt") & names_in("requirements.txt")
+    assert "-r requirements/trial.txt" in (ROOT / "requirements.txt").read_text("utf-8")
 
 
 def test_pip_installs_the_pins_within_the_constraints(
@@ -109,7 +108,7 @@ def test_pip_installs_the_pins_within_the_constraints(
     found = shipment.runtime_env(tmp_path)
     *pins, constraints = found["pip"]
     assert pins == shipment.pins()
-    assert constraints == "-c ${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/constraints.txt"
+    assert constraints == "-c ${RAY_RUNTIME_ENV_CREATE_WORKING_DIR}/requirements/constraints.txt"
     # Ray's own reading of it: the packages in this order.
     read = RuntimeEnv(pip=found["pip"], working_dir="gcs://x.zip").pip_config()
     assert read["packages"] == found["pip"]

@@ -32,7 +32,7 @@ def refusal(plan: Plan) -> str:
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (
             bool(_missing()),
-            f"{', '.join(_missing())} is not installed here (requirements-verl.txt)",
+            f"{', '.join(_missing())} is not installed here (requirements/verl.txt)",
         ),
         (sharding_of(plan).fsdp != 2, "FSDP1's flat parameters do not run without data"),
         (plan.activation_offload, "offloaded activations wait on streams"),

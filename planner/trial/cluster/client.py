@@ -1,6 +1,6 @@
 """Ray's Jobs API, as a trial needs it: submit a job, ask how it stands, follow its log, stop it.
 
-Loads Ray (``requirements-ray.txt``), when a job is made and not before. Ray's client waits for
+Loads Ray (``requirements/ray.txt``), when a job is made and not before. Ray's client waits for
 ever by itself; here every call has a time.
 """
 
@@ -46,7 +46,7 @@ def missing() -> str:
     if all(importlib.util.find_spec(name) for name in PACKAGES):
         return ""
     return (
-        "ray: not installed; run `.venv/bin/python -m pip install -r requirements-ray.txt`, "
+        "ray: not installed; run `.venv/bin/python -m pip install -r requirements/ray.txt`, "
         "or run the trial on this machine."
     )
 

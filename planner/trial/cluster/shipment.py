@@ -1,6 +1,6 @@
 """What travels to a cluster's node: the planner without its pages, and the pins of a trial.
 
-The pins are those of ``requirements-trial.txt``, which the app installs as well, so a node runs
+The pins are those of ``requirements/trial.txt``, which the app installs as well, so a node runs
 what this machine would. No Ray, no torch.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-REQUIREMENTS, CONSTRAINTS = "requirements-trial.txt", "constraints.txt"
+REQUIREMENTS, CONSTRAINTS = "requirements/trial.txt", "requirements/constraints.txt"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "*.md", "*.css", "ui")
 """The pages, which need Streamlit, and what Python writes."""
 PIP = "HEADROOM_RAY_PIP"
@@ -28,8 +28,7 @@ def pack(folder: Path) -> None:
         OSError: when the disk is full, or a file of the planner is missing.
     """
     shutil.copytree(ROOT / "planner", folder / "planner", ignore=LEFT_OUT)
-    for name in (REQUIREMENTS, CONSTRAINTS):
-        shutil.copyfile(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "requirements", folder / "requirements")
 
 
 def runtime_env(folder: Path) -> dict[str, Any]:
