@@ -86,13 +86,25 @@ def test_every_field_has_a_description_and_a_row() -> None:
     assert written.splitlines() == list(fields.lines())
 
 
-def test_the_readme_names_every_page_and_command_it_can() -> None:
+INSIDE = {"HEADROOM_FORKS", "HEADROOM_TRIAL_SPARE", "HEADROOM_TRIAL_SUPERVISOR"}
+"""Environment variables that our own processes set for each other."""
+
+
+def test_the_readme_is_short_and_names_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 100
     for page in (ROOT / "pages").glob("*.py"):
         assert page.stem.capitalize() in readme, page.name
+
+
+def test_every_command_and_setting_is_in_its_page() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
     for command in COMMANDS:
         name = command.__name__.rpartition(".")[2].replace("_", "-")
-        assert f"planner {name}" in readme, name
+        assert f"planner {name}" in page, name
+    for file in (ROOT / "planner").rglob("*.py"):
+        for name in re.findall(r'"(HEADROOM_[A-Z_]+)"', file.read_text("utf-8")):
+            assert f"`{name}`" in page or name in INSIDE, f"{file.name}: {name}"
 
 
 def test_files_the_readme_names_exist() -> None:
@@ -126,9 +138,13 @@ def test_every_formula_says_why_and_from_where() -> None:
         assert formula.source, name
 
 
-def test_the_changelog_has_the_version_of_the_package() -> None:
+def test_the_changelog_is_short_and_has_the_version_of_the_package() -> None:
     written = (ROOT / "CHANGELOG.md").read_text("utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    unreleased, newest, *_ = re.findall(r"^## (.+)$", written, re.M)
+    _, *releases = re.split(r"^## ", written, flags=re.M)
+    unreleased, newest, *_ = [release.partition("\n")[0] for release in releases]
+    for release in releases:
+        lines = [line for line in release.splitlines()[1:] if line.strip()]
+        assert len(lines) <= 40 and max(map(len, lines)) <= 120, release.partition("\n")[0]
     assert unreleased == "Unreleased"
     assert re.fullmatch(rf"{re.escape(project['version'])} - \d{{4}}-\d\d-\d\d", newest)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accuracy import dry_run, report
+from accuracy import dry_run, front_page, report
 from accuracy.mapping import mappings
 from accuracy.prediction import Predicted
 from accuracy.published import UNIT_BYTES, row, rows
@@ -15,12 +15,28 @@ from planner.estimate import estimate
 from planner.plan import Plan
 from planner.units import GIB
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "accuracy.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT, README = ROOT / "docs" / "accuracy.md", ROOT / "README.md"
 PREDICTED = [how for how in mappings().values() if isinstance(how, Predicted)]
 
 
 def test_the_document_is_what_the_command_writes():
     assert DOCUMENT.read_text("utf-8") == report.text(), "run python -m accuracy and look at it"
+
+
+def test_the_readme_has_the_front_pages_table():
+    readme = README.read_text("utf-8")
+    assert front_page.table() in readme, "run python -m accuracy and look at it"
+    old = readme.replace(front_page.table(), f"{front_page.HEAD}\n|---|---|---|\n| a | b | c |")
+    assert old != readme and front_page.put_into(old) == readme
+
+
+def test_it_opens_with_one_page_for_people():
+    page, details = report.text().split("\n## Details\n")
+    assert page.startswith("# Accuracy\n") and len(page.splitlines()) <= 65
+    assert max(map(len, page.splitlines())) <= 220
+    assert "## Where not to trust it" in page and front_page.table() in page
+    assert len(details) > 10 * len(page)
 
 
 def test_enough_rows_are_predicted():

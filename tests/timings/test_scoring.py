@@ -103,24 +103,28 @@ def test_a_prediction_that_moves_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_readmes_medians_are_those_that_were_scored() -> None:
-    text = " ".join((Path(__file__).parents[2] / "README.md").read_text("utf-8").split())
-    for file, words in (
-        (report.HELD, "{} % (training of dense models), {} % (of mixtures), {:.2f} for the order"),
-        (report.AGAIN, "by today's model {} %, {} % and {:.2f};"),
+    rows = (Path(__file__).parents[2] / "README.md").read_text("utf-8").splitlines()
+    now, first = report._recorded(report.AGAIN), report._recorded(report.HELD)
+    for start, group, phase in (
+        ("Time of an update, dense", compare.TRAINING, "update"),
+        ("Time of an update, mixtures", compare.MIXED_TRAINING, "update"),
+        ("Time of an RL step, dense", compare.DENSE, "step"),
     ):
-        told = report._recorded(file)
-        dense, mixed = (
-            round(100 * median(abs(one.error) for one in told if is_judged(one, group, "update")))
-            for group in (compare.TRAINING, compare.MIXED_TRAINING)
+        (row,) = [one for one in rows if one.startswith(f"| {start}")]
+        today, then = (
+            [abs(one.error) for one in told if is_judged(one, group, phase)]
+            for told in (now, first)
         )
+        assert row.endswith(
+            f"median {100 * median(today):.0f} % either way "
+            f"({100 * median(then):.0f} % when first scored) |"
+        )
+        assert f"| {len(today)} published runs" in row
+    (row,) = [one for one in rows if one.startswith("| Which of several settings")]
+    for told in (now, first):
         ordered = [one for one in rank.ranked(told) if one.spearman == one.spearman]
         mean = sum(one.spearman * one.rows for one in ordered) / sum(one.rows for one in ordered)
-        assert words.format(dense, mixed, mean) in text
-    steps = [
-        round(100 * median(abs(one.error) for one in told if is_judged(one, compare.DENSE, "step")))
-        for told in map(report._recorded, (report.HELD, report.AGAIN))
-    ]
-    assert "of RL's two judged steps {} and {} %".format(*steps) in text
+        assert f"{mean:.2f}" in row
 
 
 def is_judged(one: Figure, group: str, phase: str) -> bool:
@@ -276,9 +280,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_committed_intervals_answer_every_regime() -> None:
     for phase in error.KINDS:
         for of in range(8):
-            found = factors(
-                phase, mixture=bool(of & 1), tables=bool(of & 2), lengths=bool(of & 4)
-            )
+            found = factors(phase, mixture=bool(of & 1), tables=bool(of & 2), lengths=bool(of & 4))
             assert 0 < found.low <= found.high and found.rows
 
 
