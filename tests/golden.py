@@ -94,4 +94,4 @@ def write_links() -> None:
 if __name__ == "__main__":
     FILE.write_text(json.dumps(current(), indent=1) + "\n", encoding="utf-8")
     write_links()
-    print(f"wrote {FILE.name} and {LINKS.name}; explain every delta in CHANGELOG.md")
+    print(f"wrote {FILE.name} and {LINKS.name}; explain every delta in docs/notes")

@@ -15,8 +15,18 @@ from planner.plan import Plan
 from recipes import recipes
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-"""What describes today; a decision describes its day."""
+NOTES = ROOT / "docs" / "notes"
+DOCUMENTS = (
+    *(ROOT / "README.md", ROOT / "CHANGELOG.md", NOTES / "README.md"),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+"""What describes today; a decision or a day's notes describe their day."""
+
+
+def named(document: Path) -> str:
+    """Of a document, as a test's name has it."""
+    return str(document.relative_to(ROOT))
+
 
 PATH = re.compile(r"(?<![\w/.-])(?:planner|pages|tests|scripts|docs/decisions)/[\w./*<>-]*")
 DOTTED = re.compile(r"(?<![\w/.-])planner(?:\.[a-z]\w*)+")
@@ -51,7 +61,7 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_every_path_that_a_document_names_exists(document: Path) -> None:
     added = {file for recipe in recipes().values() for file in recipe.files}
     for name in _named(PATH, document):
@@ -61,7 +71,7 @@ def test_every_path_that_a_document_names_exists(document: Path) -> None:
         assert ours or name in added or Path(name).name in ELSEWHERE, name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_every_module_that_a_document_names_exists(document: Path) -> None:
     for name in _named(DOTTED, document):
         path = name.replace(".", "/")
@@ -72,7 +82,7 @@ def test_every_module_that_a_document_names_exists(document: Path) -> None:
             assert re.search(defined, (ROOT / f"{owner}.py").read_text("utf-8"), re.M), name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
     for target, anchor in _named(LINK, document):
         there = document.parent / target if target else document
@@ -129,6 +139,11 @@ def test_the_root_holds_what_a_newcomer_needs() -> None:
     for path in lists:
         for other in re.findall(r"^-[rc] (\S+)$", path.read_text("utf-8"), re.M):
             assert (path.parent / other).exists(), f"{path.name}: {other}"
+
+
+def test_the_lab_book_lists_its_days() -> None:
+    linked = set(re.findall(r"\]\(([\w.-]+\.md)\)", (NOTES / "README.md").read_text("utf-8")))
+    assert linked == {path.name for path in NOTES.glob("*.md")} - {"README.md"}
 
 
 def test_every_formula_says_why_and_from_where() -> None:
