@@ -231,7 +231,7 @@ measurements here on another card.
 | reserved | what the allocator holds, used or not |
 | device | what the driver sees: reserved, the CUDA context and libraries |
 | estimate | the closed form: a sum over what each operation keeps for the backward pass |
-| dry run | the real training step on tensors without data |
+| dry run | the real training step on fake tensors |
 | trial | the real training step, run on this machine |
 
 ## Details

@@ -103,77 +103,81 @@ def without_exporter_or_trainer_it_is_refused_with_a_sentence(copy: Path) -> Non
 
 HELD: dict[str, dict[str, Check | str]] = {
     "A model": {
-        "Every figure has its source.": a_figure_without_its_source_is_refused,
-        "`tests/catalog/` builds the model from `config` without weights and compares the counts; "
-        "`scripts/evidence` commits what it built.": "tests/catalog/test_rebuild.py",
-        "An architecture that no file in `planner/catalog/families/` reads needs one there and its "
-        "layer in `planner/formulas/activations/decoder.py`, tested against the real module, or "
-        "coefficients that a dry run measures ([coefficients.md](coefficients.md)).": (
-            "tests/formulas/test_activations_model.py"
-        ),
+        "Every figure has a source.": a_figure_without_its_source_is_refused,
+        "`tests/catalog/` builds the model from `config` without weights and compares the "
+        "parameter counts; `scripts/evidence` stores the result.": "tests/catalog/test_rebuild.py",
+        "An architecture that no file in `planner/catalog/families/` covers needs a file "
+        "there and its layer in `planner/formulas/activations/decoder.py`, tested against the"
+        " real module, or coefficients measured by a dry run "
+        "([coefficients.md](coefficients.md)).": ("tests/formulas/test_activations_model.py"),
     },
     "A GPU": {
-        "The budget is `memory_torch_bytes`, the least that torch was seen to report, never the "
-        "sticker; with `null` there the card is listed as unsupported.": (
+        "The budget is `memory_torch_bytes`, the least that torch was seen to report, never "
+        "the advertised size; with `null` there the GPU is listed as unsupported.": (
             a_card_nobody_has_seen_is_listed_as_unsupported
         ),
-        "Liger's kernels ask for `multiprocessors`.": liger_asks_for_multiprocessors,
+        "Liger kernels need `multiprocessors`.": liger_asks_for_multiprocessors,
     },
     "A method": {
         "A folder in `planner/methods/`.": METHOD,
-        "This one trains on given responses, weighed by what a frozen teacher thinks of each "
-        "token: it has a field of its own, a model of its own and a phase of its own.": ABOUT,
-        "Rules, defaults, links, pages, sweeps and the command line find it there.": METHOD,
-        "What a method can say more stands in `planner/methods/method.py`; phases and steps that "
-        "methods share are functions in `planner/phases/` and `planner/steps/`.": (
+        "The example trains on given responses, each token weighted by a frozen teacher's "
+        "log-probability; it adds a field, a model and a phase.": ABOUT,
+        "Rules, defaults, links, pages, sweeps and the command line find it by itself.": METHOD,
+        "`planner/methods/method.py` lists what else a method can declare; phases and steps "
+        "that methods share are functions in `planner/phases/` and `planner/steps/`.": (
             "tests/test_layering.py"
         ),
-        "A framework trains it once the pair has a room: `on_verl.py` in the method's folder, or "
-        "a file named as that folder in `planner/frameworks/verl/trainers/`, with a `TRAINER` "
+        "A framework trains it once there is a file for the pair: `on_verl.py` in the "
+        "method's folder, or a file with the folder's name in "
+        "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
         "(`planner/frameworks/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
-        "Before a release: a field of its own is a new word of links, so `MIGRATIONS` in "
-        "`planner/plan/migrations.py` gets a version and `ADDED` says that it came with that one; "
-        "each rule gets a plan that breaks it in `tests/plan/test_rules.py`; "
-        "[methods.md](methods.md) gets a row, and [fields.md](fields.md) is what `python -m "
-        "planner fields` prints ([field-effects.md](field-effects.md): `PYTHONPATH=. python "
-        "tests/field_effects.py`).": a_new_word_of_links_says_from_which_version_on,
+        "Before a release: a new field is a new key in links, so add a version to "
+        "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
+        "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
+        " [methods.md](methods.md); write [fields.md](fields.md) with `python -m planner "
+        "fields` and [field-effects.md](field-effects.md) with `PYTHONPATH=. python "
+        "tests/field_effects.py`.": a_new_word_of_links_says_from_which_version_on,
     },
     "A framework": {
-        "A folder in `planner/frameworks/`, which says what its code does where the step of this "
-        "project does otherwise.": FRAMEWORK,
-        "This one sends updated weights to the engine in a bucket of 3 GiB and keeps its reference "
-        "in fp32.": ABOUT,
-        "What else its code may do stands in `planner/frameworks/framework.py`, each fact named by "
-        "what the code does.": "tests/frameworks/test_facts.py",
-        "Without `exporter.py` its plans are estimated and not exported; a method without a file "
-        "in `trainers/` is refused with the frameworks that train it.": (
+        "A folder in `planner/frameworks/` that says where the framework's code differs from "
+        "the step of this project.": FRAMEWORK,
+        "The example sends updated weights to the engine in buckets of 3 GiB and keeps its "
+        "reference in fp32.": ABOUT,
+        "`planner/frameworks/framework.py` lists what else a framework's code may do; each "
+        "fact is named by what the code does.": "tests/frameworks/test_facts.py",
+        "Without `exporter.py` plans are estimated but not exported; a method without a file "
+        "in `trainers/` is refused, with the frameworks that do train it.": (
             without_exporter_or_trainer_it_is_refused_with_a_sentence
         ),
-        "A dry run and a trial execute the step of this project with these facts, and say that it "
-        "is no check of the framework's code.": FRAMEWORK,
-        "Its own code runs where the folder has `own_step.py`, which says what it is and what it "
+        "Dry runs and trials run the step of this project with these facts, and say that this"
+        " does not check the framework's code.": FRAMEWORK,
+        "The framework's own code runs if the folder has `own_step.py`, which says what it "
         "cannot run (`own_step` in `planner/frameworks/__init__.py`), and `run/step.py` with "
-        "`execute(plan, configs, on)`; in a trial where it has `run/trial.py` with `train(plans, "
-        "configs, stage, mark, begins, *, several)`, too.": FRAMEWORK,
-        "A framework whose loss has a path that `planner/formulas/logits/` has and our step has "
-        "not needs them.": "tests/frameworks/test_verl_step.py",
-        "`LossCode.paths` are the losses that the framework has itself.": "tests/plan/test_loss.py",
-        "Any other that a plan's `logits` names is planned, and executed in a dry run, as the step "
-        "of this project makes it (`AS_NAMED` in `planner/frameworks/loss.py`): older releases and "
-        "other trainers take such paths.": "tests/plan/test_loss.py",
-        "The estimate says so above its headline, advice and search propose none, and `launch` "
-        "refuses it in the same words (`foreign` in `planner/plan/loss.py`).": (
+        "`execute(plan, configs, on)`; for trials also `run/trial.py` with `train(plans, "
+        "configs, stage, mark, begins, *, several)`.": FRAMEWORK,
+        "They are required if the framework's loss has a path that is in "
+        "`planner/formulas/logits/` but not in our step.": "tests/frameworks/test_verl_step.py",
+        "`LossCode.paths` lists the losses that the framework has itself.": (
             "tests/plan/test_loss.py"
         ),
-        "A method that no framework has can bring a program of its own: `on_plain.py` in its "
-        "folder names a `Program`, whose templates are runnable Python files in `program/` beside "
-        "it, with an empty `PLAN` ([decision 0017](decisions/0017-programs-of-our-own.md)); "
-        "GRADE's is an example.": "tests/launch/test_programs.py",
-        "Before a release: figures of its decisions, read in its source, stand in "
-        "`tests/frameworks/test_facts.py`, its name in `tests/frameworks/test_limits.py`; "
-        "[fields.md](fields.md) is what `python -m planner fields` prints, and "
-        "[field-effects.md](field-effects.md) what `PYTHONPATH=. python tests/field_effects.py` "
-        "does.": "tests/test_docs.py",
+        "If a plan's `logits` names another one, it is estimated and dry-run as the step of "
+        "this project computes it (`AS_NAMED` in `planner/frameworks/loss.py`), because older"
+        " releases and other trainers have such losses.": "tests/plan/test_loss.py",
+        "The estimate says so above its verdict, advice and search do not propose it, and "
+        "`launch` refuses it with the same sentence (`foreign` in `planner/plan/loss.py`).": (
+            "tests/plan/test_loss.py"
+        ),
+        "A method that no framework has can bring its own training program: `on_plain.py` in "
+        "its folder names a `Program`, whose templates are runnable Python files in "
+        "`program/` next to it, with an empty `PLAN` ([decision "
+        "0017](decisions/0017-programs-of-our-own.md)); see GRADE's.": (
+            "tests/launch/test_programs.py"
+        ),
+        "Before a release: add figures of its decisions, read in its source, to "
+        "`tests/frameworks/test_facts.py` and its name to `tests/frameworks/test_limits.py`; "
+        "write [fields.md](fields.md) with `python -m planner fields` and "
+        "[field-effects.md](field-effects.md) with `PYTHONPATH=. python "
+        "tests/field_effects.py`.": "tests/test_docs.py",
     },
 }
 """Each sentence, and what holds it: a check in a copy of the product, or the tests that do."""
