@@ -13,7 +13,7 @@ import numpy as np
 MEASURED = Path(__file__).with_name("measured") / "dry-run-vs-cpu.json"
 
 INTRODUCTION = """
-The functions that a dry run executes on tensors without data, executed on real tensors on a CPU:
+The functions that a dry run executes on fake tensors, executed on real tensors on a CPU:
 {cases} small configurations (two layers or more, a vocabulary of 1,000), two steps each, every
 round of every loop. The observer is PyTorch's own allocator, by the memory events of
 `torch.profiler`: it sees scratch inside kernels, and knows no storage, role or formula. The dry

@@ -37,8 +37,8 @@ ABOVE = """
 How far can you trust a figure? This page says what was measured, how far the figures were off, and
 where not to rely on them; the [details](#details) follow. An error is prediction over measurement,
 less one: **a negative error means the prediction was too low**, which is the dangerous side.
-No factor is fitted to the published runs. From our own GPU runs only constants of a machine went in:
-what CUDA libraries load outside PyTorch's allocator, and how fast kernels and launches are.
+No factor is fitted to the published runs. From our own GPU runs only constants of a machine went
+in: what CUDA libraries load outside PyTorch's allocator, and how fast kernels and launches are.
 """
 
 

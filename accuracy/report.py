@@ -104,41 +104,37 @@ def text() -> str:
 
 
 INTRODUCTION = """
-**What is compared first.** Memory figures that others published for real runs on GPUs
-(`accuracy/published.json`: {rows} figures with their sources, {predicted} of them predicted)
-beside this project's closed-form estimate for the same settings. The estimate follows torch
-2.13.0, transformers 5.23.0 and the framework versions a plan can name; the runs are older or
-newer, as each row says. **Nothing in the planner was fitted to these rows.** Errors are signed:
-negative means that the estimate is too low, which is the dangerous side.
+**Published memory figures.** `accuracy/published.json` has {rows} figures of real GPU runs, with
+their sources; {predicted} of them can be planned. The tables below compare them with the closed
+form for the same settings. The estimate follows torch 2.13.0, transformers 5.23.0 and the framework
+versions that a plan can name; the runs used older or newer ones, as each row says.
 
-**What this project measured itself** on GPUs stands under *Measured on a GPU*, *Trials on a GPU*
-and *Kernels on a GPU*: an H100 and an H200, one process each, with torch 2.11.0 where a plan says
-2.13.0, random weights, no engine and no traffic between cards. `scripts/measure KEY FOLDER` takes
-the same of another card.
+**Our own GPU runs** are under *Measured on a GPU*, *Trials on a GPU* and *Kernels on a GPU*: an
+H100 and an H200, one process each, with torch 2.11.0 where a plan says 2.13.0, random weights, no
+vLLM and no traffic between GPUs.
 
-**What is measured on a CPU, on every run of the tests.** Whole training steps of tiny models, live
+**On a CPU, in every run of the tests**, whole training steps of tiny models are executed and live
 storages counted: every family, bf16 and fp32, full and LoRA, padded or not, checkpointed or not,
 one micro-batch and two (`tests/test_real_steps.py`, 68 configurations: every phase within 0.1 %, a
 first layer's backward at most one layer's gradients too high); rank 0 of eight under FSDP2
 (`tests/test_real_fsdp.py`: forward within 0.3 %, backward never lower than that) and under
-DistributedDataParallel (`tests/test_real_ddp.py`: within 0.1 %); rollouts by
-transformers' `generate` (`tests/test_real_generation.py`: within 3 %).
+DistributedDataParallel (`tests/test_real_ddp.py`: within 0.1 %); rollouts by transformers'
+`generate` (`tests/test_real_generation.py`: within 3 %).
 """
 
-TABLE = """*Estimate* is what the planner says for the row's plan, at the level the source measured:
-requested, allocated, reserved (the caching allocator's segments) or device (what the driver
-sees). *Completed* adds what the run's source code or settings state and no field of a plan can
-say; each addition comes from the same formulas and is listed below the table. Additions were
-looked for where the first error was large, so the second error explains a difference; it does
-not promise accuracy elsewhere. The first one is the tool's.
+TABLE = """*Estimate* is the planner's figure for the row's plan, at the level that was measured:
+requested, allocated, reserved or device. *Completed* adds what the run's source code or settings
+state and no setting of a plan can express; each addition comes from the same formulas and is listed
+below the table. We looked for additions where the first error was large, so the second error
+explains a difference and promises nothing elsewhere. The first error is the tool's.
 """
 
-DRY_RUN = """The same formulas beside real training steps on fake tensors, as recorded in
+DRY_RUN = """The same formulas against real training steps on fake tensors, as recorded in
 [memory notes](memory-notes.md). cuBLAS workspaces, which a CPU does not have, are left out.
 """
 
-TIMES = """Figures of `tests/accuracy/test_published_times.py`; none of them set a share of the time
-model. The interval is the stated error: published over predicted has to lie inside it.
+TIMES = """Figures of `tests/accuracy/test_published_times.py`; none of them was used for the time
+model. The interval is the stated error: published over predicted has to lie within it.
 """
 
 NO_FIELD = """None of it is done by a framework and version that a plan can name

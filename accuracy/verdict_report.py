@@ -5,30 +5,30 @@ from __future__ import annotations
 from accuracy.verdicts import ENDED, Judged, judged
 
 INTRODUCTION = """
-{count} runs of which sources state only how they ended (`accuracy/verdicts.json`), {planned} of
-them with a plan. **False fits: {fits}** of {ended} that ended out of memory. False out of memory:
-{out} of {ran} that ran, or that their authors recommend.
+{count} runs for which sources state only how they ended (`accuracy/verdicts.json`); {planned} of
+them can be planned. **Wrongly said to fit: {fits}** of {ended} that ended out of memory. Wrongly
+said to be out of memory: {out} of {ran} that ran, or that their authors recommend.
 """
 
 SHORT_ROWS = (
-    "rows are planned at their cap of 1,536 tokens; GSM8K's are a few hundred, of which the source "
-    "records nothing"
+    "rows are planned at the limit of 1,536 tokens; GSM8K's have a few hundred, which the source "
+    "does not state"
 )
 EAGER = (
     "eager entropy (12 bytes a token and vocabulary entry beside the logits; compiled, as verl "
-    "runs it, 4), and rows at their cap"
+    "runs it, 4), and rows at the limit"
 )
 WHY = {
     "verl-tuning-qwen2-3b_grpo-lora_1_h100_fsdp_vllm": (
-        "the engine's tenth of the card is held against the most that graphs and a profile run "
-        "were ever seen to take"
+        "a gpu_memory_utilization of 0.1 is compared with the most that CUDA graphs and a profile "
+        "run were ever seen to take"
     ),
     "verl-tuning-qwen2-14b_grpo-lora_2_h100_fsdp_vllm": SHORT_ROWS,
     "verl-tuning-qwen2-72b_grpo-lora_8_h100_fsdp_vllm": SHORT_ROWS,
     "verl-tuning-14b-4xH800": EAGER,
     "verl-tuning-72b-32xH20": EAGER,
     "intuitor-verl-olmo7b": (
-        "vLLM of that time took what the trainer held out of the engine's share; the plan counts "
+        "vLLM of that time subtracted the trainer's memory from what it reserves; the plan counts "
         "both"
     ),
 }

@@ -42,7 +42,7 @@ def text() -> str:
         ),
         _groups(),
         _above(),
-        f"The rows that are furthest off:\n\n{_furthest()}",
+        f"The rows with the largest errors:\n\n{_furthest()}",
         "Every row is planned as this one is: `"
         + ", ".join(f"{key}={value}" for key, value in example.items())
         + "`.",
@@ -126,8 +126,8 @@ def _cause(item: Compared, name: str) -> str:
     if row.phase == GENERATION:
         told, seen = (size - item.share for size in (item.cold, row.device_peak_bytes))
         return (
-            f"beside the engine's share of {item.share / GIB:.2f} GiB {told / GIB:+.2f} are "
-            f"counted, {seen / GIB:+.2f} were seen"
+            f"besides the {item.share / GIB:.2f} GiB that vLLM reserves, {told / GIB:+.2f} are "
+            f"counted, {seen / GIB:+.2f} were measured"
         )
     if name == "cold":
         assert row.sleeping_baseline_bytes is not None

@@ -22,8 +22,8 @@ OTHERS = {
     "plain": "a course's own model and loop: no config.json",
     "transformers": "8-bit base weights: no field says",
     "axolotl": "axolotl: k-bit preparation and loss kernel are not stated",
-    "verl": "verl: torch's counters include the engine's pool, or batches are not stated",
-    "verl-agent": "verl: torch's counters include the engine's pool, or batches are not stated",
+    "verl": "verl: torch's counters include vLLM's KV cache, or batches are not stated",
+    "verl-agent": "verl: torch's counters include vLLM's KV cache, or batches are not stated",
     "HF": "model and batch are not stated",
 }
 """Sources no row of which has a plan, by their framework."""

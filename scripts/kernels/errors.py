@@ -108,7 +108,7 @@ def sizes_left_out() -> Iterator[str]:
                         by_dtype[dtype].append(left_out(grid, axis))
             yield row(name, *(np.concatenate(by_dtype[dtype]) for dtype in DTYPES))
         yield ""
-    yield head("matrix products by card, rows left out", "bf16", "fp8")
+    yield head("GEMMs by GPU, rows left out", "bf16", "fp8")
     for card in CARDS:
         own = {dtype: grid for kind, dtype, grid in grids(card) if kind == "products"}
         yield row(
@@ -146,7 +146,7 @@ def raw_errors(wheel: Wheel, own: tables.Gpu) -> Iterator[tuple[str, np.ndarray]
         if len(part):
             m, n, k = (part[c].to_numpy() for c in "mnk")
             found = kernels.products_seconds(own, rows=m, inner=k, outer=n, dtype=dtype)
-            yield f"matrix products above a tile's edge, {dtype}", error(found, part)
+            yield f"GEMMs above a tile's edge, {dtype}", error(found, part)
     for kind, table in (
         ("prefill", "context_attention_perf"),
         ("decode", "generation_attention_perf"),
