@@ -22,14 +22,7 @@ OWN, REFUSED = WORDS.read_text("utf-8").split("## Write this instead")
 MOST_LEFT = 127
 """Refused phrases that the product may still have: lower it as sentences are rewritten, to none."""
 
-PRODUCT = (
-    *("app.py", "pages", "planner/ui", "planner/charts", "planner/wording", "planner/cli"),
-    *("planner/cautions", "planner/advice", "planner/totals", "planner/report", "planner/launch"),
-    *("planner/frameworks", "planner/methods", "planner/plan", "planner/phases", "planner/timing"),
-    *("planner/formulas", "planner/setup", "planner/search", "planner/dryrun", "planner/trial"),
-    *("planner/sampling", "planner/benchmark", "planner/lengths", "planner/examples"),
-    *("planner/problem.py", "planner/comparison.py", "planner/estimate.py", "planner/__main__.py"),
-)
+PRODUCT = ("app.py", "pages", "planner")
 """Where strings of Python are sentences of pages, verdicts, advice, help, errors and reports."""
 FOLLOWING = (
     *("accuracy.md", "cases.md", "fields.md", "field-effects.md", "models.md", "search.md"),
