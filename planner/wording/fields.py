@@ -437,15 +437,18 @@ def when_empty(name: str) -> str:
     return TEXTS[name].empty if name in TEXTS else ""
 
 
+def meaning(name: str) -> str:
+    """The plan's description of the field, of its input: one that is empty where the field is 0."""
+    said = Plan.model_fields[name].description or ""
+    return re.sub(r"\b0(?= is|:)", "empty", said) if when_empty(name) else said
+
+
 def help_text(name: str) -> str:
     """What the field means: the plan's description, the words in it, its option, the link's key."""
-    description = Plan.model_fields[name].description or ""
-    if when_empty(name):  # a description is of the field, whose value is 0 then
-        description = re.sub(r"\b0(?= is|:)", "empty", description)
     more = TEXTS[name].more if name in TEXTS else _own(name)
     option = _word(name).option if name in TEXTS else ""
     own = f"{framework_named(_speaker()).label}: `{option}`. " if option else ""
-    return f"{description} {more}".strip() + f"\n\n{own}Field `{name}`"
+    return f"{meaning(name)} {more}".strip() + f"\n\n{own}Field `{name}`"
 
 
 def _own(name: str) -> str:

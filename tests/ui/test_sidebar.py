@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -10,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from planner.frameworks import exported, frameworks
 from planner.launch.export import export, following
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.plan.query import to_query
@@ -104,15 +107,33 @@ def test_labels_are_the_frameworks_own_and_follow_it() -> None:
     assert "**PPO mini-batch size** (under Mini- and micro-batches)" in words(app)
 
 
+MORE: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_tokens_per_micro_batch": 16_384},
+    {"finetuning": "lora"},
+    {"save_steps": 10, "eval_steps": 10},
+    {"liger": True},
+    {"compile": True},
+    {"empty_cache": "every-step"},
+    {"kv_cache_dtype": "fp8"},
+    {"rollout_quantization": "fp8"},
+    {"async_scheduling": False},
+    {"sync_bucket_bytes": 2**31},
+    {"model": "Qwen/Qwen3-30B-A3B", "rollout_tensor_parallel": 2, "rollout_expert_parallel": True},
+)
+"""Choices with which every option is written that a word names."""
 WORDED = [name for name in exported() if frameworks()[name].words]
 
 
 @pytest.mark.parametrize("name", WORDED)
 def test_every_option_that_a_word_names_is_in_the_frameworks_script(name: str) -> None:
     plan = presets()["grpo-7b@1"].plan
-    budget = {"max_tokens_per_micro_batch": 16_384} if frameworks()[name].balances_tokens else {}
-    launch = export(following(plan.changed(**budget), name, ("max_tokens_per_micro_batch",)), name)
-    text = "\n".join(file.text for file in launch.files)
+    texts = []
+    for more in MORE:
+        with suppress(CannotExpress):  # what a framework has no option for has no word either
+            launch = export(following(plan.changed(**more), name, tuple(more)), name)
+            texts += [file.text for file in launch.files]
+    text = "\n".join(texts)
     options = {word.option for word in frameworks()[name].words.values()}
     options |= {*frameworks()[name].batch_options(plan)}
     assert options and not [option for option in options if option not in text]

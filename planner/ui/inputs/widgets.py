@@ -105,6 +105,7 @@ def select(
     options: tuple[str, ...],
     read: Callable[[str], str] | None = None,
     take: Callable[[Any], None] | None = None,
+    **more: Any,
 ) -> None:
     """A list of choices; a value that is none of them stands in front."""
     shown = options if value in options else (value, *options)
@@ -114,6 +115,7 @@ def select(
         index=shown.index(value),
         format_func=read or partial(choices.name, name),
         **_common(name, value, take=take),
+        **more,
     )
 
 
