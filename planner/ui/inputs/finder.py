@@ -43,6 +43,7 @@ def search_input(idle: Mapping[str, str]) -> None:
         key=KEY,
         placeholder="Find a setting: TP, KV cache, clip, Slurm…",
         label_visibility="collapsed",
+        help="Type what a framework or a paper calls it and press Enter.",
         icon=":material/search:",
     )
     if not text.strip():

@@ -139,8 +139,8 @@ def _take(read: Callable[[Any], dict[str, str]], given: str | bytes) -> None:
     try:
         changes = read(given)
     except ValueError as error:
-        said = str(error).removeprefix("config: ").removeprefix("model: ")
-        st.session_state["model error"] = f"{said[:1].upper()}{said[1:]}"
+        said = str(error).removeprefix("config: ")
+        st.session_state["model error"] = re.sub("^model: .", lambda led: led[0][-1].upper(), said)
         st.session_state["other model"] = True
         return
     st.session_state["other model"] = bool(changes["config"])
