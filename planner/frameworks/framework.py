@@ -142,6 +142,8 @@ class Framework:
     """By role, the kernel that its code asks for whatever a plan's ``attention`` says."""
     words: Mapping[str, Word] = field(default_factory=dict)
     """What it calls a plan's fields, where it has words of its own."""
+    beside: Mapping[str, Word] = field(default_factory=dict)
+    """What it calls settings that no plan has, which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
     path_notes: Mapping[str, str] = field(default_factory=dict)

@@ -59,6 +59,11 @@ def footprint(plan: Plan) -> Footprint:
     return incomplete(found, named, [MOVES.get(name, NOT_KNOWN) for name in left_out])
 
 
+def prepare(plan: Plan) -> None:
+    """Have ready what a footprint of the plan takes, before there is a visitor."""
+    stated(_estimated(plan, None))
+
+
 def own_comparisons(method: str) -> tuple[Compared, ...]:
     """What stored trials of a method say of predictions, to a visitor who may see them."""
     if not permitted():
@@ -118,9 +123,7 @@ def give_way() -> None:
 
 
 @lru_cache(maxsize=16)
-def _choices(
-    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]
-) -> tuple[Choice, ...]:
+def _choices(plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]) -> tuple[Choice, ...]:
     def judged(table: pd.DataFrame, base: Plan) -> pd.DataFrame:
         return stated_sweep(table, _estimated(base, None), known)
 

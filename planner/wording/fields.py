@@ -26,17 +26,23 @@ from planner.wording.display import say
 class FieldText:
     """What stands at an input: ``label`` above it, ``more`` after the plan's description.
 
-    ``said`` is the label in a sentence, where nothing beside it says what it is of.
+    ``said`` is the label in a sentence, where nothing beside it says what it is of; ``empty`` what
+    an empty input means, whose value is then 0.
     """
 
     label: str
     more: str = ""
     unit: str = ""
     said: str = ""
+    empty: str = ""
 
 
 TEXTS: Mapping[str, FieldText] = {
-    "model": FieldText("Model", "Type to search. “Other model…” takes a config.json or a Hub id."),
+    "model": FieldText(
+        "Model",
+        "Type or paste any Hub id; “Other model…” takes its config.json where the Hub is out of "
+        "reach.",
+    ),
     "method": FieldText(
         "Method",
         "SFT imitates given answers; the others sample answers (rollouts) and reinforce good "
@@ -61,8 +67,9 @@ TEXTS: Mapping[str, FieldText] = {
         "Mean prompt",
         "As logged: prompt_length/mean (verl). Time rests on it where prompts are not padded: in "
         "packed rows, and in an engine. Memory stays planned for the longest.",
-        "tokens, 0 is the longest",
+        "tokens",
         "Mean prompt length",
+        empty="same as max",
     ),
     "responses_per_prompt": FieldText(
         "Responses/prompt", "The group whose rewards GRPO, RLOO and Intuitor compare."
@@ -90,7 +97,7 @@ TEXTS: Mapping[str, FieldText] = {
     "max_tokens_per_micro_batch": FieldText(
         "Max tokens per micro-batch",
         "Dynamic batching: as many sequences as fit in it.",
-        "0 is off",
+        empty="off",
     ),
     "batch_shape": FieldText(
         "Padding and packing",
@@ -183,7 +190,7 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
-        "Empty the allocator's cache",
+        "torch.cuda.empty_cache()",
         "PyTorch keeps freed memory for reuse; the driver counts it as taken until then.",
     ),
     "expandable_segments": FieldText(
@@ -210,20 +217,22 @@ TEXTS: Mapping[str, FieldText] = {
         "PPO's network that predicts rewards. shared: a second head on the policy's body, with "
         "one forward, one backward and one optimizer.",
     ),
-    "critic_model": FieldText("Critic's model", "A Hub id of the catalog."),
+    "critic_model": FieldText("Critic's model", "A Hub id of the catalog.", empty="same as policy"),
     "reward": FieldText(
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."
     ),
-    "reward_model": FieldText("Reward model", "A Hub id of the catalog."),
+    "reward_model": FieldText("Reward model", "A Hub id of the catalog.", empty="same as policy"),
     "reward_seconds": FieldText(
-        "Seconds per reward", "What a rule or another machine takes to score one response."
+        "Seconds per reward",
+        "What a rule or another machine takes to score one response.",
+        empty="no time",
     ),
     "reward_concurrency": FieldText("Rewards at once"),
     "resampling_factor": FieldText(
-        "Resampling",
-        "Responses generated for each that is trained on, where groups of equal rewards are "
-        "thrown away and sampled anew.",
-        "times",
+        "Dynamic sampling: generation multiplier",
+        "DAPO throws away groups whose rewards are all equal and samples others in their place: 3 "
+        "means three times as many responses as are trained on. It takes time and money, not "
+        "memory.",
     ),
     "rollout": FieldText(
         "Engine",
@@ -240,8 +249,7 @@ TEXTS: Mapping[str, FieldText] = {
     "gpu_memory_utilization": FieldText(
         "GPU memory utilization",
         "The engine's share of the card: weights, working memory, and the rest as KV cache "
-        "(keys and values of tokens already read).",
-        "0 to 1",
+        "(keys and values of tokens already read). Between 0 and 1.",
     ),
     "vllm_sleep_level": FieldText("Sleep level"),
     "max_num_seqs": FieldText("Max sequences"),
@@ -265,7 +273,8 @@ TEXTS: Mapping[str, FieldText] = {
         "Weight sync bucket",
         "verl's update_weights_bucket_megabytes: updated weights travel to the engine in buckets "
         "of this size, one beside the trainer, and three on each GPU of a separate engine.",
-        "GiB, 0 is the framework's own",
+        "GiB",
+        empty="framework's own",
     ),
     "rollout_quantization": FieldText(
         "Quantization",
@@ -286,15 +295,16 @@ TEXTS: Mapping[str, FieldText] = {
         "are spread, layers are gathered when needed. zero1 spreads the optimizer, zero2 "
         "gradients too.",
     ),
-    "shard_size": FieldText("Shard group size", unit="GPUs, 0 is all"),
+    "shard_size": FieldText("Shard group size", unit="GPUs", empty="all"),
     "reshard_after_forward": FieldText("Reshard after forward"),
     "gpus_per_node": FieldText("GPUs per node"),
-    "host_ram_per_node": FieldText("Host RAM per node", unit="GiB, 0 is unknown"),
+    "host_ram_per_node": FieldText("Host RAM per node", unit="GiB", empty="unknown"),
     "disk_bytes_per_second": FieldText(
         "Disk of a node",
         "What it reads or writes a second: checkpoints and a cached reference wait for it. Where "
         "nobody says, 1,000 MiB/s are assumed.",
-        "GiB/s, 0 is unknown",
+        "GiB/s",
+        empty="unknown",
     ),
     "steps": FieldText("Steps of the run"),
     "save_steps": FieldText(
@@ -302,19 +312,21 @@ TEXTS: Mapping[str, FieldText] = {
         "TRL's save_steps, verl's trainer.save_freq. All GPUs wait while it is written; the run's "
         "time and cost have it in them.",
         "steps",
+        empty="never",
     ),
     "eval_steps": FieldText(
         "Validate every",
         "verl's trainer.test_freq. Training waits while the validation set is generated; the run's "
         "time and cost have it in them.",
         "steps",
+        empty="never",
     ),
     "validation_responses": FieldText(
-        "Responses of a validation", "All prompts of the validation set, times responses to each."
+        "Responses of a validation",
+        "All prompts of the validation set, times responses to each.",
+        empty="none",
     ),
-    "price_per_gpu_hour": FieldText(
-        "Price per GPU-hour", unit="USD, 0 is the catalog's list price"
-    ),
+    "price_per_gpu_hour": FieldText("Price per GPU-hour", unit="USD", empty="list price"),
 }
 """The words of every field that has an input."""
 
@@ -420,13 +432,23 @@ def changes_in_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{short_label(field)} → {spoken(field, value)}" for field, value in found)
 
 
+def when_empty(name: str) -> str:
+    """What an empty input of the field means, which stands in it; empty where none may be so."""
+    return TEXTS[name].empty if name in TEXTS else ""
+
+
+def meaning(name: str) -> str:
+    """The plan's description of the field, of its input: one that is empty where the field is 0."""
+    said = Plan.model_fields[name].description or ""
+    return re.sub(r"\b0(?= is|:)", "empty", said) if when_empty(name) else said
+
+
 def help_text(name: str) -> str:
     """What the field means: the plan's description, the words in it, its option, the link's key."""
-    description = Plan.model_fields[name].description or ""
     more = TEXTS[name].more if name in TEXTS else _own(name)
     option = _word(name).option if name in TEXTS else ""
     own = f"{framework_named(_speaker()).label}: `{option}`. " if option else ""
-    return f"{description} {more}".strip() + f"\n\n{own}Field `{name}`"
+    return f"{meaning(name)} {more}".strip() + f"\n\n{own}Field `{name}`"
 
 
 def _own(name: str) -> str:

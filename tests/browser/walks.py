@@ -244,8 +244,7 @@ def brings_a_wrong_model(visitor: Visitor) -> str:
     visitor.paste(box, '{"model_type": "llama"}', "Control+Enter")
     error = visitor.page.get_by_test_id("stSidebar").get_by_test_id("stAlert")
     pasted = f"{_words(error)} Verdict: {visitor.verdict()}"
-    visitor.click(visitor.page.get_by_role("radio", name="Hub id", exact=True))
-    visitor.paste(visitor.page.get_by_role("textbox", name="Hub id"), "Qwen2.5-7C", "Enter")
+    visitor.paste(visitor.page.get_by_label("Model", exact=True), "Qwen2.5-7C", "Enter")
     return f"{pasted} Then: {_words(error)} Verdict: {visitor.verdict()}"
 
 

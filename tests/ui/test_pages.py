@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from huggingface_hub import constants
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
@@ -527,16 +528,18 @@ def test_the_time_of_each_phase_is_a_chart() -> None:
     assert "time in a step" in chart.proto.spec
 
 
+CONFIG = (
+    '{"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, '
+    '"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, '
+    '"vocab_size": 32000, "max_position_embeddings": 8192}'
+)
+
+
 def test_a_pasted_config_becomes_the_model() -> None:
-    config = (
-        '{"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, '
-        '"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, '
-        '"vocab_size": 32000, "max_position_embeddings": 8192}'
-    )
     app = opened()
     before = app.metric[0].value
     field(app, "model").set_value("Other model…").run()
-    app.text_area(key="pasted config").set_value(config).run()
+    app.text_area(key="pasted config").set_value(CONFIG).run()
     assert not app.exception
     assert "4 layers, width 512" in words(app)
     assert app.metric[0].value != before
@@ -550,6 +553,39 @@ def test_a_bad_config_is_refused_by_name_and_nothing_is_lost() -> None:
     app.text_area(key="pasted config").set_value('{"model_type": "llama"}').run()
     assert any("hidden_size" in error.value.replace("\\", "") for error in app.error)
     assert app.metric[0].value == before
+
+
+def type_model(app: AppTest, text: str) -> None:
+    """What is no option of the list: AppTest knows none that is added to it."""
+    box = field(app, "model")
+    box.options.append(text)
+    box.set_value(text).run()
+    assert not app.exception
+
+
+@pytest.mark.parametrize(
+    "text", ["Qwen/Qwen2.5-14B", " https://huggingface.co/Qwen/Qwen2.5-14B/tree/main ", CONFIG]
+)
+def test_any_model_can_be_typed_or_pasted_where_the_list_is(text: str) -> None:
+    app = opened()
+    before = app.metric[0].value
+    type_model(app, text)
+    assert app.metric[0].value != before and not app.error
+    assert (link_of(app)["config"] != "") is (text == CONFIG)
+
+
+def test_an_id_that_cannot_be_had_opens_the_ways_to_bring_its_config(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    app = opened()
+    type_model(app, "mistralai/Foo-VL-7B")
+    assert "paste its config.json instead" in app.error[0].value.replace("\\", "")
+    assert app.text_area(key="pasted config") and not app.success
+    type_model(app, "Qwen2.5-7C")
+    assert "Qwen/Qwen2.5-7B" in app.error[0].value.replace("\\", "")
+    field(app, "model").set_value("Qwen/Qwen2.5-14B").run()
+    assert not app.error and app.success
 
 
 def test_no_verdict_is_green_while_another_model_is_being_given() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -9,13 +12,15 @@ from streamlit.testing.v1 import AppTest
 
 from planner.frameworks import exported, frameworks
 from planner.launch.export import export, following
+from planner.launch.launch import CannotExpress
+from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.plan.query import to_query
 from planner.plan.rules import IMPOSSIBLE, UNMODELLED
 from planner.rule import Rule
 from planner.ui.state import draft as drafts
-from planner.wording.fields import labelled
-from ui.opened_pages import field, has, link_of, opened, words
+from planner.wording.fields import TEXTS, help_text, label, labelled
+from ui.opened_pages import field, has, link_of, opened, unfold, words
 
 START = drafts.of_plan(presets()["ppo-7b@1"].plan, "ppo-7b@1")
 
@@ -102,15 +107,33 @@ def test_labels_are_the_frameworks_own_and_follow_it() -> None:
     assert "**PPO mini-batch size** (under Mini- and micro-batches)" in words(app)
 
 
+MORE: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_tokens_per_micro_batch": 16_384},
+    {"finetuning": "lora"},
+    {"save_steps": 10, "eval_steps": 10},
+    {"liger": True},
+    {"compile": True},
+    {"empty_cache": "every-step"},
+    {"kv_cache_dtype": "fp8"},
+    {"rollout_quantization": "fp8"},
+    {"async_scheduling": False},
+    {"sync_bucket_bytes": 2**31},
+    {"model": "Qwen/Qwen3-30B-A3B", "rollout_tensor_parallel": 2, "rollout_expert_parallel": True},
+)
+"""Choices with which every option is written that a word names."""
 WORDED = [name for name in exported() if frameworks()[name].words]
 
 
 @pytest.mark.parametrize("name", WORDED)
 def test_every_option_that_a_word_names_is_in_the_frameworks_script(name: str) -> None:
     plan = presets()["grpo-7b@1"].plan
-    budget = {"max_tokens_per_micro_batch": 16_384} if frameworks()[name].balances_tokens else {}
-    launch = export(following(plan.changed(**budget), name, ("max_tokens_per_micro_batch",)), name)
-    text = "\n".join(file.text for file in launch.files)
+    texts = []
+    for more in MORE:
+        with suppress(CannotExpress):  # what a framework has no option for has no word either
+            launch = export(following(plan.changed(**more), name, tuple(more)), name)
+            texts += [file.text for file in launch.files]
+    text = "\n".join(texts)
     options = {word.option for word in frameworks()[name].words.values()}
     options |= {*frameworks()[name].batch_options(plan)}
     assert options and not [option for option in options if option not in text]
@@ -159,3 +182,42 @@ def test_a_link_that_was_cut_off_is_told_in_labels() -> None:
     said = words(app).replace("\\", "")
     assert "1 thing to correct" in said and "The link was cut off" in said
     assert "from “Fine-tuning” to “Autocast”" in said
+
+
+EMPTY = [name for name, text in TEXTS.items() if text.empty]
+
+
+def test_no_label_is_a_manual() -> None:
+    assert not [name for name in TEXTS if re.search(r"\b0\b", label(name))]
+    assert not [name for name in EMPTY if re.search(r"\b0 is\b|\b0:", help_text(name))]
+    assert label("shard_size") == "Shard group size, GPUs"
+    assert label("resampling_factor") == "Dynamic sampling: generation multiplier"
+    assert label("empty_cache") == "torch.cuda.empty_cache()"
+
+
+def test_an_empty_input_says_what_it_means_and_the_plan_keeps_its_nought() -> None:
+    app = unfold(opened(v="1", preset="grpo-7b@1"), "hardware")
+    shard, ram = field(app, "shard_size"), field(app, "host_ram_per_node")
+    assert (shard.value, shard.placeholder) == (None, "all")
+    assert (ram.value, ram.placeholder) == (None, "unknown")
+    shard.set_value(4)
+    ram.set_value(1024.0).run()
+    assert link_of(app)["shard_size"] == "4" and field(app, "shard_size").value == 4
+    assert link_of(app)["host_ram_per_node"] == str(2**40)
+    for name in ("shard_size", "host_ram_per_node"):
+        field(app, name).set_value(None).run()
+        assert link_of(app)[name] == "0" and field(app, name).value is None
+    field(app, "shard_size").set_value(0).run()
+    assert field(app, "shard_size").value is None
+
+
+def test_an_input_that_may_not_be_empty_is_drawn_again_as_it_was() -> None:
+    app = opened(v="1", preset="grpo-7b@1", gpus="16")
+    field(app, "gpus").set_value(None).run()
+    assert field(app, "gpus").value == 16 and link_of(app)["gpus"] == "16"
+
+
+def test_nought_is_what_every_field_has_that_may_be_empty() -> None:
+    """Otherwise the input would show a default that is not the plan's."""
+    plan = presets()["grpo-7b@1"].plan
+    assert all(type(getattr(plan, name))() == Plan.model_fields[name].default for name in EMPTY)

@@ -20,7 +20,8 @@ TOO_LARGE = {"response_tokens": "32768", "micro_batch_size": "8"}
 def test_sentences_have_labels_in_place_of_field_names() -> None:
     said = labelled("Lower prompt_tokens or set gpu_memory_utilization=0.3; kl_x stays.")
     assert said == "Lower “Prompt length” or set “GPU memory utilization” 0.3; kl_x stays."
-    assert not [name for name in MANY if "_" in short_label(name)]
+    # A label may be the call that a field is about.
+    assert not [name for name in MANY if "_" in re.sub(r"[\w.]+\(\)", "", short_label(name))]
 
 
 PAGES = tuple(sorted(path.stem for path in (Path(APP).parent / "pages").glob("*.py")))

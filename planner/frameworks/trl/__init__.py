@@ -10,7 +10,7 @@ from typing import Any
 from planner.frameworks.framework import Framework
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
-from planner.frameworks.trl.words import WORDS, batch_options
+from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import GIB, MIB
 
@@ -86,6 +86,7 @@ FRAMEWORK = Framework(
     },
     defaults=_defaults,
     words=WORDS,
+    beside=BESIDE,
     batch_options=batch_options,
     rules=(
         Rule(

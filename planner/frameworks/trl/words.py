@@ -18,7 +18,41 @@ WORDS = {
     "response_tokens": Word("max_completion_length"),
     "gpu_memory_utilization": Word("vllm_gpu_memory_utilization"),
     "rollout_tensor_parallel": Word("vllm_tensor_parallel_size"),
+    "rollout": Word("vllm_mode"),
+    "vllm_sleep_level": Word("vllm_enable_sleep_mode"),
+    "temperature": Word("temperature"),
+    "attention": Word("attn_implementation"),
+    "gradient_checkpointing": Word("gradient_checkpointing"),
+    "optimizer": Word("optim"),
+    "liger": Word("use_liger_kernel"),
+    "empty_cache": Word("torch_empty_cache_steps"),
+    "finetuning": Word("use_peft"),
+    "lora_rank": Word("lora_r"),
+    "lora_targets": Word("lora_target_modules"),
+    "lora_dropout": Word("lora_dropout"),
+    "sharding": Word("distributed_type"),
+    "reshard_after_forward": Word("fsdp_reshard_after_forward"),
+    "offload": Word("fsdp_offload_params"),
+    "compile": Word("dynamo_config"),
+    "kl": Word("beta"),
+    "entropy": Word("entropy_coef"),
+    "steps": Word("max_steps"),
+    "save_steps": Word("save_steps"),
+    "eval_steps": Word("eval_steps"),
 }
+
+BESIDE = {
+    "learning rate": Word("learning_rate"),
+    "clipping": Word("epsilon_high"),
+    "overlong": Word("mask_truncated_completions"),
+    "loss form": Word("loss_type"),
+    "advantage": Word("scale_rewards"),
+    "sampling": Word("top_p"),
+    "gradient clipping": Word("max_grad_norm"),
+    "weight decay": Word("weight_decay"),
+    "epochs": Word("num_iterations"),
+}
+"""Its options that no field of a plan has, by the subject of :mod:`planner.wording.subjects`."""
 
 
 def batch_options(plan: Plan) -> Mapping[str, int]:

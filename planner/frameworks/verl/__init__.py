@@ -7,7 +7,7 @@ from planner.frameworks.dealing import whole
 from planner.frameworks.framework import Framework, RewardEngine
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
-from planner.frameworks.verl.words import WORDS, batch_options
+from planner.frameworks.verl.words import BESIDE, WORDS, batch_options
 from planner.numeric import maximum
 from planner.rule import Rule
 from planner.units import GIB, MIB
@@ -69,6 +69,7 @@ FRAMEWORK = Framework(
     # utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676.
     attention={"critic": "flash"},
     words=WORDS,
+    beside=BESIDE,
     batch_options=batch_options,
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",

@@ -73,7 +73,8 @@ def stated(
         own: comparisons of stored trials, by :func:`of_trial`.
         committed: what :func:`committed_set` gives, which is the default.
     """
-    kept, given = list(own), list(committed_set() if committed is None else committed)
+    kept = list(own)
+    given = list(committed_set(of=footprint.plan.method) if committed is None else committed)
     kind = error_kind(footprint.plan)
 
     def known(phase: Phase) -> StatedError | None:
@@ -121,7 +122,7 @@ def stated_error(
     Returns:
         The lowest and the highest error that was seen, or None for both.
     """
-    given = committed_set() if committed is None else committed
+    given = committed_set(of=method) if committed is None else committed
     alike = [
         (where, one)
         for where, some in (("stored trial", own), ("committed measurement", given))
@@ -196,8 +197,12 @@ def compared(
 
 
 @cache
-def committed_set(folder: Path = COMMITTED) -> tuple[Compared, ...]:
+def committed_set(folder: Path = COMMITTED, of: str = "") -> tuple[Compared, ...]:
     """Every comparison in the files that come with the repository; none where there are none.
+
+    Args:
+        folder: where the files are.
+        of: a method, of whose plans alone they are then: each costs an estimate.
 
     Raises:
         ValueError: when a file is not what these commands write.
@@ -207,40 +212,40 @@ def committed_set(folder: Path = COMMITTED) -> tuple[Compared, ...]:
         one
         for pattern, read in kinds
         for path in sorted(folder.glob(pattern))
-        for one in _of_file(path, read)
+        for one in _of_file(path, read, of)
     )
 
 
 def _of_file(
-    path: Path, read: Callable[[Mapping[str, Any], str, bool], Iterator[Compared]]
+    path: Path, read: Callable[[Mapping[str, Any], str, bool, str], Iterator[Compared]], of: str
 ) -> Iterator[Compared]:
     try:
         data = json.loads(path.read_text("utf-8"))
         for row in data["cases"]:
-            yield from read(row, str(data["gpu"]), data.get("sharded") == MADE_WHOLE)
+            yield from read(row, str(data["gpu"]), data.get("sharded") == MADE_WHOLE, of)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name}: it is no file of measurements: {error!r}.") from None
 
 
-def _of_trials(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
+def _of_trials(row: Mapping[str, Any], gpu: str, made_whole: bool, of: str) -> Iterator[Compared]:
     result = read_result(json.dumps(row["result"]))
-    if not _cut(result.planned(), made_whole):
+    if not _left_out(result.planned(), made_whole, of):
         yield from of_trial(result)
 
 
-def _cut(plan: Plan, made_whole: bool) -> bool:
-    """Whether what was whole on the card before it was sharded is in a run's cache."""
-    return made_whole and not sharding_of(plan).replicated
+def _left_out(plan: Plan, made_whole: bool, of: str) -> bool:
+    """Whether it is another method's, or what was whole on the card is in the run's cache."""
+    return plan.method != (of or plan.method) or made_whole and not sharding_of(plan).replicated
 
 
-def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool) -> Iterator[Compared]:
+def _of_steps(row: Mapping[str, Any], gpu: str, made_whole: bool, of: str) -> Iterator[Compared]:
     measured = row["measured"]
     last = (measured.get("steps") or [{}])[-1]
     if "failed" in measured or any(each.get("num_alloc_retries", 0) for each in last.values()):
         return
     others = int(row.get("others_bytes") or 0)
     plan = Plan(**row["plan"])
-    if _cut(plan, made_whole):
+    if _left_out(plan, made_whole, of):
         return
     today = {phase.name: phase.device_bytes for phase in estimate(plan).phases}
     dry = {name: sums["device_bytes"] for name, sums in row["predicted"]["dry run"].items()}

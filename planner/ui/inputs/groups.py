@@ -150,9 +150,9 @@ MONEY = Group(
 
 SECTIONS: tuple[Section, ...] = (
     Section(
-        "Model and method",
+        "Method and framework",
         ":material/deployed_code:",
-        (("model",), ("method",), ("framework", "finetuning")),
+        (("method",), ("framework", "finetuning")),
         (PRECISION, ROLES, *OWN),
     ),
     Section("Hardware", ":material/memory:", (("gpu", "gpus"),), (HARDWARE,)),

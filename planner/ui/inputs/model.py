@@ -1,7 +1,8 @@
-"""The policy's model: from the catalog, a pasted or uploaded config.json, or a Hub id."""
+"""The policy's model: one of the catalog, any Hub id, or a pasted or uploaded config.json."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,28 +21,37 @@ from planner.units import read_parameters
 from planner.wording.display import plain
 
 OTHER = "Other model…"
-WAYS = ("Paste", "Upload", "Hub id")
+WAYS = ("Paste", "Upload")
+HUB = re.compile(r"^(https?://)?(www\.)?(huggingface\.co|hf\.co)/|/(tree|blob|resolve)/.*$|/+$")
+"""What an address of a model on the Hub has besides its id."""
 LARGEST_MB = 1
 """Of an uploaded config.json; the reader's own limit is a quarter of it."""
 
 
 def model_input(draft: Draft) -> None:
-    """Selector of the model, and the ways to bring another one."""
+    """The model by name, whether the list has it or not, and the ways to bring its config."""
     names = _names()
     other = bool(st.session_state.get("other model") or draft.values["config"])
     current = draft.values["model"]
     known = (*names, OTHER) if current in names else (current, *names, OTHER)
     chosen = OTHER if other else current
-    select("model", chosen, known, lambda id: names.get(id, id), _chosen)
+    select("model", chosen, known, lambda id: names.get(id, id), _chosen, accept_new_options=True)
     if other:
         _other(draft)
 
 
-def _chosen(id: str) -> None:
-    st.session_state["other model"] = id == OTHER
+def _chosen(text: str) -> None:
+    """A model of the list, or what was typed or pasted in its place: an id, an address, a config.
+
+    What cannot be had opens the ways to bring a config, which a machine without the Hub needs.
+    """
+    st.session_state["other model"] = text == OTHER
     st.session_state.pop("model error", None)
-    if id != OTHER:
-        session.edit({"model": id, "config": ""})
+    if text in _names():
+        session.edit({"model": text, "config": ""})
+    elif text != OTHER:
+        config = text.lstrip().startswith("{")
+        _take(*((_parsed, text) if config else (_fetched, HUB.sub("", text.strip()))))
 
 
 @st.cache_data(max_entries=1)
@@ -75,7 +85,7 @@ def _other(draft: Draft) -> None:
                 placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
                 help="The whole file. Press Ctrl+Enter to use it.",
             )
-        elif way == "Upload":
+        else:
             uploader(
                 "config.json",
                 "uploaded config",
@@ -83,15 +93,6 @@ def _other(draft: Draft) -> None:
                 max_upload_size=LARGEST_MB,
                 on_change=_take_upload,
                 help="At most 256 KiB.",
-            )
-        else:
-            typed.listen("hub id", lambda id: _take(_fetched, id.strip()))
-            st.text_input(
-                "Hub id",
-                key="hub id",
-                placeholder="owner/name",
-                help="Fetches config.json from the Hugging Face Hub, within five seconds; "
-                "private models need the file itself.",
             )
         if "model error" in st.session_state:
             st.error(plain(st.session_state["model error"]), icon=":material/error:")
@@ -121,6 +122,8 @@ def _fetched(id: str) -> dict[str, str]:
     try:
         catalog.model(id)
     except ValueError:
+        if "/" not in id:  # no id of the Hub; the catalog's own refusal names the closest ones
+            raise
         return {"model": id, "config": _encoded(model_from_hub(id))}
     return {"model": id, "config": ""}
 
@@ -136,7 +139,9 @@ def _take(read: Callable[[Any], dict[str, str]], given: str | bytes) -> None:
     try:
         changes = read(given)
     except ValueError as error:
-        st.session_state["model error"] = str(error).removeprefix("config: ")
+        said = str(error).removeprefix("config: ")
+        st.session_state["model error"] = re.sub("^model: .", lambda led: led[0][-1].upper(), said)
+        st.session_state["other model"] = True
         return
     st.session_state["other model"] = bool(changes["config"])
     session.edit(changes)

@@ -1,4 +1,4 @@
-"""The one sidebar of all pages: preset, then what people think in, each with folded groups.
+"""The one sidebar of all pages: model, preset, a search, then the rest, each with folded groups.
 
 A field that changes nothing in the present plan is not shown, unless it is what makes
 the plan impossible.
@@ -16,7 +16,7 @@ from planner.frameworks import framework_named
 from planner.plan.batch import batch_words
 from planner.plan.relevance import without_effect
 from planner.ui.elements import folded, segments
-from planner.ui.inputs import lengths, widgets
+from planner.ui.inputs import finder, lengths, widgets
 from planner.ui.inputs.gpu import gpu_input
 from planner.ui.inputs.groups import SECTIONS, Group, Section
 from planner.ui.inputs.model import model_input
@@ -25,7 +25,7 @@ from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.wording.display import plain
 
-OWN: Mapping[str, Callable[[Draft], None]] = {"model": model_input, "gpu": gpu_input}
+OWN: Mapping[str, Callable[[Draft], None]] = {"gpu": gpu_input}
 """Rows that draw themselves, by their first field."""
 
 
@@ -33,12 +33,16 @@ def draw() -> None:
     """Draw the sidebar of the current draft."""
     draft = session.draft()
     blamed = {problem.field for problem in draft.problems}
-    idle = set(without_effect(_values(draft))) - blamed
+    reasons = without_effect(_values(draft))
+    idle = set(reasons) - blamed
     with st.sidebar:
+        model_input(draft)
         preset_input(draft)
+        finder.search_input(reasons)
         for section in SECTIONS:
             _section(section, draft, idle, blamed)
         _unit()
+        finder.lead()
 
 
 def _values(draft: Draft) -> Any:

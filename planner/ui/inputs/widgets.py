@@ -13,7 +13,7 @@ from planner.plan.fieldtext import KINDS
 from planner.ui.state import session, typed
 from planner.units import GIB
 from planner.wording import choices
-from planner.wording.fields import help_text, label
+from planner.wording.fields import help_text, label, when_empty
 
 BYTES_FIELDS = (
     "host_ram_per_node",
@@ -80,15 +80,23 @@ def _common(
     """What every input of a field is given.
 
     ``convert`` makes the plan's value of what is typed; ``take`` is what to do with that where it
-    is more than setting the field.
+    is more than setting the field. Where an empty input means something, it says what.
     """
-    key = f"field:{name}"
-    typed.mirror(key, value, take or partial(_set, name, convert))
-    return {"key": key, "help": help_text(name)}
+    key, empty = f"field:{name}", when_empty(name)
+    typed.mirror(key, value, take or partial(_set, name, convert), clears=bool(empty))
+    return {"key": key, "help": help_text(name), **({"placeholder": empty} if empty else {})}
 
 
 def _set(name: str, convert: Callable[[Any], Any] | None, value: Any) -> None:
-    session.edit({name: convert(value) if convert else value})
+    given = KINDS[name](0) if value is None else value
+    session.edit({name: convert(given) if convert else given})
+
+
+def _figure(name: str, value: float, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """What an input of a number is given: one that may be empty is so by default, and at 0."""
+    if not when_empty(name):
+        return {"value": value, **_common(name, value, convert)}
+    return {"value": None, **_common(name, value or None, convert)}
 
 
 def select(
@@ -97,6 +105,7 @@ def select(
     options: tuple[str, ...],
     read: Callable[[str], str] | None = None,
     take: Callable[[Any], None] | None = None,
+    **more: Any,
 ) -> None:
     """A list of choices; a value that is none of them stands in front."""
     shown = options if value in options else (value, *options)
@@ -106,6 +115,7 @@ def select(
         index=shown.index(value),
         format_func=read or partial(choices.name, name),
         **_common(name, value, take=take),
+        **more,
     )
 
 
@@ -122,10 +132,9 @@ def _number(name: str, value: float) -> None:
         label(name),
         min_value=low if whole else float(low),
         max_value=None if whole else float(high),
-        value=value,
         step=STEPS.get(name, 1 if whole else 0.1),
         format="%d" if whole else "%.2f",
-        **_common(name, value),
+        **_figure(name, value),
     )
 
 
@@ -134,10 +143,9 @@ def _gib(name: str, value_bytes: int) -> None:
         label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
         min_value=0.0,
         max_value=2**53 / GIB,
-        value=value_bytes / GIB,
         step=1.0,
         format="%.2f",
-        **_common(name, value_bytes / GIB, to_bytes),
+        **_figure(name, value_bytes / GIB, to_bytes),
     )
 
 

@@ -13,6 +13,7 @@ from functools import partial
 import streamlit as st
 
 from planner.charts import bars
+from planner.charts.sent import sent
 from planner.footprint import Footprint, Phase
 from planner.ui.elements import alike, card_share_column, ink, numbers
 from planner.ui.plan import seconds
@@ -115,7 +116,7 @@ def _bars(footprint: Footprint) -> None:
     )
     key = f"{CHART}-{st.session_state.get(LISTED, 0)}"
     st.vega_lite_chart(
-        spec,
+        sent(spec),
         key=key,
         on_select=partial(_clicked, key),
         selection_mode=bars.CHOSEN,

@@ -18,22 +18,25 @@ import streamlit as st
 
 
 class Drawn(NamedTuple):
-    """The value an input was drawn with, and what to do with another."""
+    """The value an input was drawn with, what to do with another, and whether it may be empty."""
 
     value: Any
     take: Callable[[Any], None]
+    clears: bool
 
 
-def mirror(key: str, value: Any, take: Callable[[Any], None]) -> None:
+def mirror(key: str, value: Any, take: Callable[[Any], None], *, clears: bool = False) -> None:
     """Give a widget that is on the page already this value; ``take`` gets what is typed into it.
 
     A new one gets it as its default instead: set through the state alone, it would show
-    its minimum for a moment first.
+    its minimum for a moment first. One that ``clears`` has None for a default, which it goes back
+    to where nothing stands in it, and every value through the state.
     """
     drawn = _drawn()
-    if key in st.session_state and st.session_state[key] != value:
+    if st.session_state.get(key) != value and (clears or key in st.session_state):
         st.session_state[key] = value
-    drawn[key] = Drawn(value, take)  # at once: a script is only given up where it asks for state
+    # At once: a script is only given up where it asks for state.
+    drawn[key] = Drawn(value, take, clears)
 
 
 def listen(key: str, take: Callable[[Any], None], empty: Any = "") -> None:
@@ -42,13 +45,13 @@ def listen(key: str, take: Callable[[Any], None], empty: Any = "") -> None:
 
 
 def take() -> None:
-    """Hand over what was typed; inputs that were cleared are drawn again as they were."""
+    """Hand over what was typed; inputs that may not be empty are drawn again as they were."""
     drawn = _drawn()
     for key, before in [*drawn.items()]:
         if key not in st.session_state:
             continue
         typed = st.session_state[key]
-        if typed is not None and typed != before.value:
+        if typed != before.value and (before.clears or typed is not None):
             before.take(typed)
             drawn[key] = before._replace(value=typed)
 

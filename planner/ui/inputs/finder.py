@@ -1,0 +1,92 @@
+"""The search over settings: what a thing is called here, and the way to its input.
+
+Session key, set here only: ``sought``, the field that was chosen, until the run that leads there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import streamlit as st
+
+from planner.ui.elements import button, said
+from planner.ui.inputs.groups import GROUPS
+from planner.wording import subjects
+from planner.wording.display import plain
+from planner.wording.fields import short_label
+from planner.wording.subjects import Subject
+
+KEY, SOUGHT = "find", "sought"
+LEAD = """<script>
+(() => {
+  let tries = 60;
+  const look = () => {
+    const field = document.querySelector(".st-key-field-" + CSS.escape(%s));
+    if (!field) return tries-- ? setTimeout(look, 50) : null;
+    const show = () => field.scrollIntoView({block: "center"});
+    show();
+    setTimeout(show, 500);  // a group takes a moment to unfold
+    field.querySelector("input, textarea")?.focus({preventScroll: true});
+    field.animate([{boxShadow: "0 0 0 3px #E69F00"}, {boxShadow: "0 0 0 3px transparent"}], 2500);
+  };
+  look();
+})();
+</script>"""
+"""Shows and focuses an input as soon as it is drawn: its group may just have been unfolded."""
+
+
+def search_input(idle: Mapping[str, str]) -> None:
+    """Where a name is typed, and what is known by it; ``idle`` says why a field changes nothing."""
+    text = st.text_input(
+        "Find a setting",
+        key=KEY,
+        placeholder="Find a setting: TP, KV cache, clip, Slurm…",
+        label_visibility="collapsed",
+        help="Type what a framework or a paper calls it and press Enter.",
+        icon=":material/search:",
+    )
+    if not text.strip():
+        return
+    with st.container(border=True, key="found"):
+        for subject in subjects.find(text):
+            _found(subject, idle.get(subject.key, ""))
+            st.caption(f"{subject.says}  \n{_called(subject)}")
+        if not subjects.find(text):
+            st.markdown(
+                f"No setting here is called “{plain(text[:40])}”. If your framework has one, "
+                "Headroom does not count what it does."
+            )
+
+
+def _found(subject: Subject, idle: str) -> None:
+    """The way to an input, or why there is none."""
+    if subject.title:
+        icon = ":orange[:material/construction:]" if subject.missing else ":material/info:"
+        st.markdown(f"{icon} **{subject.title}**")
+    elif idle:
+        st.markdown(f"**{short_label(subject.key)}** · no effect in this plan: {said(idle)}")
+    else:
+        button(
+            *(short_label(subject.key), f"open-{subject.key}", "arrow_forward", _open, subject.key),
+            type="tertiary",
+        )
+
+
+def _called(subject: Subject) -> str:
+    """What each framework calls it."""
+    return " · ".join(f"{name}: `{option}`" for name, option in subjects.options(subject).items())
+
+
+def _open(field: str) -> None:
+    for group in GROUPS:
+        if field in group.fields:
+            st.session_state[f"open:group:{group.key}"] = True
+    st.session_state[SOUGHT] = field
+
+
+def lead() -> None:
+    """Bring the input that was chosen into view; drawn after all of them."""
+    field = st.session_state.pop(SOUGHT, "")
+    if field:
+        st.html(LEAD % json.dumps(field), unsafe_allow_javascript=True)

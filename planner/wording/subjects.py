@@ -1,0 +1,324 @@
+"""What people look for among the settings: fields, what moves no memory, and what is not there yet.
+
+A subject is a field of a plan under all its names, or something a plan has no field for. Names
+that frameworks give them are in the frameworks' own tables. Imports no Streamlit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+
+from planner.frameworks import frameworks
+from planner.plan import FIELDS
+from planner.plan.relevance import UNMODELLED
+from planner.wording.fields import TEXTS, meaning, short_label
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to look for.
+
+    ``key`` is a field's name, whose title is its label, or one of its own; ``names`` what people
+    type for it, ``says`` what is to be known of it; ``missing`` where Headroom cannot plan it yet.
+    """
+
+    key: str
+    title: str
+    names: str
+    says: str = ""
+    missing: bool = False
+
+
+FIELD_NAMES: Mapping[str, str] = {
+    "model": "hub id, hugging face, config.json, checkpoint, llm",
+    "method": "algorithm, GRPO, PPO, DPO, RLOO, REINFORCE++, DAPO, GSPO, Dr. GRPO, SFT, Intuitor",
+    "framework": "TRL, verl, PyTorch, trainer, library",
+    "finetuning": "LoRA, QLoRA, PEFT, adapter, 4-bit, full",
+    "gpu": "card, H100, A100, H200, 4090, accelerator, VRAM",
+    "gpus": "GPU count, world size, number of cards",
+    "gpus_per_node": "nodes, multi-node, nnodes, machines",
+    "host_ram_per_node": "CPU memory, system RAM, host memory",
+    "sharding": "FSDP, FSDP2, ZeRO, ZeRO-3, DeepSpeed, DDP, data parallel",
+    "shard_size": "HSDP, hybrid sharding, fsdp size",
+    "reshard_after_forward": "ZeRO-3, full shard",
+    "prompts_per_step": "batch size, global batch, train batch",
+    "responses_per_prompt": "group size, n, num generations, rollouts",
+    "prompts_per_update": "mini-batch, gradient accumulation, off-policy updates",
+    "micro_batch_size": "batch per GPU, per device batch, gradient accumulation",
+    "max_tokens_per_micro_batch": "dynamic batch, token budget, packing",
+    "batch_shape": "remove padding, packing, varlen, sequence packing",
+    "prompt_tokens": "prompt length, input length, context length",
+    "response_tokens": "response length, max tokens, completion length, context length, CoT, "
+    "long tail, length histogram",
+    "master_dtype": "fp32 master, mixed precision",
+    "dtype": "bf16, fp16, fp32, mixed precision",
+    "optimizer": "AdamW, 8-bit Adam, bitsandbytes, paged, SGD",
+    "offload": "CPU offload, optimizer offload, param offload, ZeRO-Offload",
+    "gradient_checkpointing": "activation checkpointing, recompute, recomputation",
+    "activation_offload": "CPU activations",
+    "attention": "FlashAttention, SDPA, FA2, FA3, eager",
+    "logits": "cross-entropy, fused linear cross-entropy, chunked loss, vocabulary, LM head",
+    "liger": "Liger kernel, Triton kernels",
+    "compile": "torch compile, inductor",
+    "empty_cache": "empty cache, fragmentation",
+    "expandable_segments": "fragmentation, PYTORCH_CUDA_ALLOC_CONF, allocator",
+    "kl": "beta, KL coefficient, KL loss, reference penalty",
+    "reference": "ref model, reference policy",
+    "critic": "value model, value head",
+    "reward": "reward model, verifier, rule, judge, RM",
+    "rollout": "vLLM, engine, colocate, generation, inference, HF generate, SGLang",
+    "rollout_gpus": "separate engine, disaggregated, dedicated rollout GPUs",
+    "rollout_overlap": "async, one-step off-policy, staleness",
+    "rollout_tensor_parallel": "TP, tensor parallel, vLLM TP",
+    "rollout_expert_parallel": "EP, expert parallel, MoE",
+    "gpu_memory_utilization": "KV cache size, vLLM memory, engine memory",
+    "vllm_sleep_level": "sleep mode, free cache engine, wake up",
+    "max_num_seqs": "concurrency, decode batch",
+    "max_num_batched_tokens": "chunked prefill, prefill",
+    "enforce_eager": "CUDA graphs, cudagraph",
+    "kv_cache_dtype": "KV cache, fp8 KV",
+    "rollout_quantization": "fp8 rollout, quantized inference",
+    "sync_bucket_bytes": "weight sync, update weights bucket",
+    "resampling_factor": "DAPO, dynamic sampling, filter groups, resampling",
+    "price_per_gpu_hour": "cost, dollars, spot price",
+    "reward_seconds": "tool time, sandbox, reward latency",
+    "validation_responses": "evaluation, eval set",
+    "save_steps": "checkpoint, save frequency",
+}
+"""Other names of fields, beside their label, their key and the frameworks' options."""
+ONLY_TIME = (
+    *("steps", "validation_responses", "price_per_gpu_hour", "resampling_factor"),
+    *("reward_seconds", "reward_concurrency", "disk_bytes_per_second"),
+)
+"""Fields of which a test holds that no GPU memory follows from them."""
+
+_FSDP_INSTEAD = (
+    "Meanwhile plan the same GPUs with FSDP2: weights, gradients and optimizer state are spread as "
+    "widely, but activations and time are not those of such a run."
+)
+OTHERS: tuple[Subject, ...] = (
+    Subject(
+        "clipping",
+        "Clip range",
+        "clip, clip-higher, clip ratio, epsilon, DAPO, cliprange",
+        "It does not change memory: the same tensors are clamped at other values.",
+    ),
+    Subject(
+        "overlong",
+        "Overlong responses",
+        "overlong, soft overlong punishment, overlong filtering, DAPO, truncated",
+        "It does not change memory: rewards or the loss's mask are other numbers.",
+    ),
+    Subject(
+        "loss form",
+        "How the loss is averaged",
+        "loss aggregation, token mean, token-level loss, Dr. GRPO, DAPO, GSPO, loss type, sequence "
+        "level",
+        "It does not change memory: the same per-token losses are summed otherwise.",
+    ),
+    Subject(
+        "advantage",
+        "Advantage normalisation",
+        "std normalization, advantages, Dr. GRPO, scale rewards, GAE, lambda, gamma",
+        "It does not change memory: one number per response or token is scaled otherwise.",
+    ),
+    Subject(
+        "learning rate",
+        "Learning rate",
+        "lr, warmup, scheduler, cosine",
+        "It does not change memory or time.",
+    ),
+    Subject(
+        "weight decay",
+        "Weight decay",
+        "regularization, betas",
+        "It does not change memory or time.",
+    ),
+    Subject(
+        "gradient clipping",
+        "Gradient clipping",
+        "max grad norm, clip grad, grad norm",
+        "The estimate has it in: the norm of all gradients is taken before each step, whatever the "
+        "limit is.",
+    ),
+    Subject(
+        "sampling",
+        "Top-p and top-k",
+        "top p, top k, min p, nucleus, seed, repetition penalty",
+        "It does not change the GPU's peak: vLLM's sampler works inside what vLLM reserves.",
+    ),
+    Subject(
+        "epochs",
+        "Passes over a batch",
+        "ppo epochs, num iterations, mu, reuse",
+        "Headroom plans one pass. More of them repeat the training phases, at the same memory.",
+    ),
+    Subject(
+        "tensor parallel",
+        "Tensor parallel training (Megatron)",
+        "TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
+        f"Headroom cannot plan training split by tensor parallelism yet. {_FSDP_INSTEAD}",
+        missing=True,
+    ),
+    Subject(
+        "pipeline",
+        "Pipeline parallel training (Megatron)",
+        "PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
+        f"Headroom cannot plan pipeline stages yet. {_FSDP_INSTEAD}",
+        missing=True,
+    ),
+    Subject(
+        "ulysses",
+        "Sequence and context parallel training",
+        "Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
+        "Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan it whole, with full "
+        "gradient checkpointing: activations are then at most what this shows, and time is "
+        "another.",
+        missing=True,
+    ),
+    Subject(
+        "expert parallel",
+        "Expert parallel training",
+        "EP, expert parallel, MoE parallelism, DeepEP",
+        f"Headroom cannot plan training with experts spread over GPUs yet. {_FSDP_INSTEAD}",
+        missing=True,
+    ),
+    Subject(
+        "slurm",
+        "Slurm and other schedulers",
+        "Slurm, sbatch, srun, partition, container, Kubernetes, k8s, SkyPilot, PBS",
+        "Launch writes no job file for a scheduler yet. Meanwhile start Launch's script on every "
+        "node from your own sbatch file, with NODE_RANK and MASTER_ADDR set as its head says.",
+        missing=True,
+    ),
+    Subject(
+        "openrlhf",
+        "OpenRLHF",
+        "OpenRLHF, Ray PPO",
+        "Headroom does not know OpenRLHF's memory and writes no OpenRLHF script yet. Meanwhile "
+        "plan TRL with ZeRO-3 and a vLLM engine on GPUs of its own, the nearest layout, and leave "
+        "room: nothing of OpenRLHF was measured.",
+        missing=True,
+    ),
+    Subject(
+        "nemo-rl",
+        "NeMo-RL and NeMo-Aligner",
+        "NeMo-RL, NeMo, NeMo Aligner, NVIDIA NeMo, DTensor",
+        "Headroom does not know NeMo-RL's memory and writes no NeMo-RL script yet. Meanwhile plan "
+        "verl with FSDP2 and a colocated engine, the nearest layout, and leave room: nothing of "
+        "NeMo-RL was measured.",
+        missing=True,
+    ),
+    Subject(
+        "unsloth",
+        "Unsloth",
+        "unsloth, FastLanguageModel",
+        "Headroom does not know Unsloth's kernels and writes no Unsloth script yet. Meanwhile "
+        "plan TRL with QLoRA: Unsloth says that it needs less than that, so what fits here should "
+        "fit there.",
+        missing=True,
+    ),
+    Subject(
+        "other frameworks",
+        "Other frameworks",
+        "Axolotl, LLaMA-Factory, torchtune, ms-swift, slime, AReaL, PRIME-RL, SkyRL, ROLL",
+        "Headroom plans plain PyTorch, TRL and verl, and no other framework yet. Meanwhile plan "
+        "the one of them that shards and generates as yours does, and leave room: nothing of "
+        "yours was measured.",
+        missing=True,
+    ),
+    Subject(
+        "vision",
+        "Vision and audio models",
+        "vision, VL, VLM, multimodal, images, video, audio, Qwen2.5-VL, vision tower, pixels",
+        "Headroom plans the text part of such a model alone; the vision tower and its image tokens "
+        "come on top. Meanwhile add the image tokens to the prompt's length, and keep two bytes "
+        "free for each weight of a frozen tower, sixteen where it trains.",
+        missing=True,
+    ),
+    Subject(
+        "turns",
+        "Turns and tool calls",
+        "turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
+        "Headroom plans one response per prompt, without turns or waiting for tools. Meanwhile set "
+        "the response's length to the whole conversation's, tool output included, and Seconds per "
+        "reward to what the tools take.",
+        missing=True,
+    ),
+    Subject(
+        "oom",
+        "An out-of-memory message",
+        "OOM, out of memory, CUDA out of memory, error, traceback, crash",
+        "Headroom cannot read an out-of-memory message yet. Meanwhile set the plan as your run "
+        "was: the chart shows which phase fills the GPU, and Advice what makes it fit.",
+        missing=True,
+    ),
+    Subject(
+        "fp8 training",
+        "FP8 training",
+        "fp8 training, Transformer Engine, torchao float8, NVFP4",
+        "Headroom cannot plan training in 8-bit floats yet. Meanwhile plan bf16: it needs at least "
+        "as much memory.",
+        missing=True,
+    ),
+)
+"""What no field of a plan is."""
+NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
+"""Fields that have no input of their own in the sidebar."""
+NO_MEMORY = "It changes time and money, not GPU memory."
+EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
+"""A name in full; words that all begin words of a name; how alike a misspelt one has to be."""
+
+
+@cache
+def subjects() -> tuple[Subject, ...]:
+    """Everything that can be found, fields first, in the order of the plan."""
+    fields = [name for name in FIELDS if name not in NO_INPUT]
+    said = {name: f"{meaning(name)} {NO_MEMORY * (name in ONLY_TIME)}" for name in fields}
+    return (*(Subject(name, "", FIELD_NAMES.get(name, ""), said[name]) for name in fields), *OTHERS)
+
+
+def options(subject: Subject) -> dict[str, str]:
+    """What frameworks call it: the option by the framework's label; what has no name stays out."""
+    found = {
+        one.label: {**one.beside, **one.words}.get(subject.key) for one in frameworks().values()
+    }
+    return {name: word.option for name, word in found.items() if word}
+
+
+def find(text: str, most: int = 5) -> tuple[Subject, ...]:
+    """The subjects that somebody may mean, the likeliest first; names in full leave others out."""
+    asked = _plain(text)
+    ranked = [(max(_score(name, asked) for name in _names(one)), one) for one in subjects()]
+    best = max(score for score, _ in ranked)
+    least = next(level for level in (EXACT, HOLDS, LIKE, 1e9) if best >= level or level > EXACT)
+    kept = sorted((row for row in ranked if row[0] >= least), key=lambda row: -row[0])
+    return tuple(one for _, one in kept[:most])
+
+
+def _score(name: str, asked: str) -> float:
+    if name == asked:
+        return EXACT
+    words = name.split()
+    if all(any(word.startswith(part) for word in words) for part in asked.split()):
+        return HOLDS + name.startswith(asked) / 2
+    # Short words are alike by chance.
+    pairs = [SequenceMatcher(None, part, asked) for part in (name, *words) if len(asked) > 3]
+    return max((pair.ratio() for pair in pairs), default=0.0)
+
+
+@cache
+def _names(subject: Subject) -> tuple[str, ...]:
+    shorts = (option.rpartition(".")[2] for option in options(subject).values())
+    text = TEXTS.get(subject.key)
+    own = (text.label, text.said) if text else (subject.title or short_label(subject.key),)
+    every = (*own, subject.key, *subject.names.split(","), *shorts)
+    return tuple(filter(None, map(_plain, every)))
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9+.]+", text.lower()))
