@@ -33,5 +33,5 @@ def _bucket(scene: Scene) -> Iterator[str]:
     plan, framework = scene.plan, scene.framework
     engine = plan.rollout.startswith("vllm")
     if engine and plan.sync_bucket_bytes and not framework.sync_bucket_bytes:
-        none = f"{framework.label}'s weights reach the engine without a bucket"
-        yield f"weight sync: {none}; the one that the plan names is counted"
+        none = f"{framework.label} sends weights to vLLM without a bucket"
+        yield f"weight sync: {none}; the plan's bucket is counted"

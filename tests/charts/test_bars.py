@@ -28,7 +28,7 @@ PARTS = [
     Part("policy backward", "parameters", 30.0),
 ]
 PEAKS = [
-    Peak("rollout", 42.0, 42.0, 42.0, "fits", "engine decodes"),
+    Peak("rollout", 42.0, 42.0, 42.0, "fits", "vLLM decoding"),
     Peak("policy backward", 95.0, 95.0, 95.0, "out of memory", "last layer"),
 ]
 

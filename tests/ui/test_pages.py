@@ -317,7 +317,7 @@ def test_another_card_starts_from_the_present_ones_bytes() -> None:
     field(app, "gpu").set_value("custom").run()
     assert app.metric
     field(app, "gpu_bytes").set_value(30.0).run()
-    assert "Does not start. The engine needs" in app.error[0].value
+    assert "Does not start. vLLM needs" in app.error[0].value
 
 
 def test_presets_switch_the_whole_plan() -> None:
@@ -420,7 +420,7 @@ def rows_of(app: AppTest, column: str) -> list[str]:
 
 def test_a_term_opens_to_its_formula_with_the_numbers_in_it() -> None:
     app = opened()
-    place = rows_of(app, "What").index("engine weights")
+    place = rows_of(app, "What").index("vLLM weights")
     assert not any("ceil_div(parameters" in code.value for code in app.code)
     app = chosen(app, "terms:rollout", place)
     shown = next(code.value for code in app.code if "ceil_div(parameters" in code.value)
@@ -448,7 +448,7 @@ def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() ->
     app.segmented_control(key="numbers of").set_value("Time").run()
     causes, phases = rows_of(app, "Cause"), rows_of(app, "Phase")
     longest = (causes[0], phases[0])
-    assert longest == ("matrix products", "policy backward")
+    assert longest == ("GEMMs", "policy backward")
     shapes, measured = rows_of(app, "Shape"), rows_of(app, "Measured shape")
     assert "18,944 × 2,560 by 2,560 × 3,584, bf16" in shapes and len(measured) == 4
     assert "kernels are 9" in words(app) and "Borrowed from H200 141GB SXM5" in words(app)
@@ -456,7 +456,7 @@ def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() ->
     app = chosen(app, "kernels:policy backward:policy:matrix products", 1)
     assert rows_of(app, "Measured shape") != measured
     # Another cause has other kernels; one that no table has any of, none.
-    app = chosen(app, "causes", causes.index("attention of decoding"))
+    app = chosen(app, "causes", causes.index("decode attention"))
     assert rows_of(app, "Kernel") == ["decode attention"]
     assert "These kernels are all of it." in words(app)
     app = chosen(app, "causes", causes.index("loss over the vocabulary"))
