@@ -55,16 +55,16 @@ class Ablation(NamedTuple):
 
 FORMS: tuple[OwnForm, ...] = (
     ("Gradient checkpointing", "gradient_checkpointing", "none", "full"),
-    ("Offload of activations", "activation_offload", False, True),
+    ("Activation offload", "activation_offload", False, True),
     ("Fused linear cross-entropy", "logits", "full", "fused"),
     ("Memory-efficient attention", "attention", "eager", "sdpa"),
     ("8-bit AdamW", "optimizer", "adamw-fused", "adamw-8bit"),
-    ("Offload of weights and optimizer", "offload", "none", "all-between-phases"),
+    ("Weight and optimizer offload", "offload", "none", "all-between-phases"),
     ("Empty the cache between phases", "empty_cache", "never", "between-phases"),
     ("Expandable segments", "expandable_segments", False, True),
-    ("Sleeping engine", "vllm_sleep_level", 0, 2),
+    ("vLLM sleep mode", "vllm_sleep_level", 0, 2),
     ("CUDA graphs off", "enforce_eager", False, True),
-    ("Critic on the policy's body", "critic", "separate", "shared"),
+    ("Critic sharing the policy's weights", "critic", "separate", "shared"),
 )
 """Name, field, the value that is off, and the usual one that is on."""
 
@@ -93,10 +93,10 @@ NAMES: Mapping[Any, str] = {
     "flash": "Flash attention",
     "flash_attention_3": "FlashAttention-3",
     "every-step": "Empty the cache every step",
-    "all": "Weights and optimizer on the host throughout",
-    "optimizer": "Optimizer on the host throughout",
-    "optimizer-between-phases": "Offload of the optimizer",
-    "parameters-between-phases": "Offload of weights",
+    "all": "Weights and optimizer always on the CPU",
+    "optimizer": "Optimizer always on the CPU",
+    "optimizer-between-phases": "Optimizer offload",
+    "parameters-between-phases": "Weight offload",
     "chunked-tokens": "Self-certainty in chunks of tokens",
 }
 """What is on, where that is not the usual value."""

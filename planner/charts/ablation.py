@@ -21,8 +21,10 @@ WIDEST = 1.5
 
 One change in a thousand would press all others flat.
 """
-AFTER = 0.75
+AFTER = 1.2
 """Of what the bars span: room behind them for a text."""
+NAME = 0.6
+"""Of the axis, what a name takes."""
 LEAST = 0.002
 """Of the plan's figure: what is less is nothing to a reader."""
 
@@ -72,7 +74,9 @@ def ablation(
     top = max(*lines, min(float(rows["value"].max()), WIDEST * max(lines)))
     low = min(*lines, float(rows["value"].min()))
     span = (top - low) or plan or 1.0
-    domain = [max(low - 0.08 * span, 0.0), top + AFTER * span]
+    domain = [low, top + AFTER * span]
+    # Names begin at the plan's line, or behind the limit where that would cross them.
+    begins = max(line for line in lines if line - plan < NAME * (domain[1] - low))
     cut = rows["value"].clip(upper=top)
     off = rows["text"].where(rows["value"] <= top, rows["text"] + " →")
     rows = rows.assign(to=cut, end=cut.clip(lower=plan), text=off)
@@ -87,7 +91,7 @@ def ablation(
             y=y, x=x, x2="to:Q", color=colored("kind:N", kinds, KINDS), tooltip=hover
         ),
         base.mark_text(dx=5, dy=8, **words).encode(y=y, x="end:Q", text="text:N"),
-        base.mark_text(dx=2, dy=-9, **words).encode(y=y, x=alt.value(0), text="name:N"),
+        base.mark_text(dx=5, dy=-9, **words).encode(y=y, x=alt.datum(begins), text="name:N"),
     ]
     for place, dash in zip(lines, ([1, 0], [6, 4]), strict=False):
         line = alt.Chart(pd.DataFrame({"line": [place]}))

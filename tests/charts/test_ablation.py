@@ -1,37 +1,56 @@
-"""Bars of what each optimization does: where each begins, its kind, and no text on the limit."""
+"""Bars of what a change does: from the plan's figure, on an axis on which each can be seen."""
 
 from __future__ import annotations
 
-from planner.charts.waterfall import TEXT, bars, waterfall
+from typing import Any
+
+from planner.charts.ablation import WIDEST, ablation, bars
 
 ROWS = bars(
-    ["All off", "Sharding", "Checkpointing", "Cache", "Eager"],
-    [220.0, 78.0, 24.0, 24.1, 30.0],
-    ["220 GiB", "78 GiB", "24 GiB", "24.1 GiB", "30 GiB"],
-    ["", "−142 GiB", "−54 GiB", "+0.1 GiB", "+5.9 GiB"],
+    ["the plan", "without Checkpointing", "without Sharding", "without Cache", "with Eager"],
+    [52.0, 4056.0, 60.0, 52.0, 47.0],
+    ["52 GiB", "4,056 GiB", "60 GiB", "52 GiB", "47 GiB"],
+    ["", "+4,004 GiB", "+8 GiB", "+0 GiB", "−5 GiB"],
 )
 
 
-def test_each_bar_begins_where_the_one_before_it_ends() -> None:
-    assert list(ROWS["from"]) == [0.0, 78.0, 24.0, 24.0, 24.1]
-    assert list(ROWS["to"]) == [220.0, 220.0, 78.0, 24.1, 30.0]
-    assert list(ROWS["kind"]) == ["all of it", "less", "less", "nothing", "more"]
-    assert list(ROWS["text"]) == ["220 GiB", "−142 GiB", "−54 GiB", "nothing", "+5.9 GiB"]
+def data_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    (found,) = [rows for rows in spec["datasets"].values() if "to" in rows[0]]
+    return found  # type: ignore[no-any-return]
 
 
-def test_no_text_stands_across_the_limit() -> None:
-    limit = 80.0
-    spec = waterfall(ROWS, title="GiB", capacity=limit, label="the card").to_dict()
-    (data,) = [rows for rows in spec["datasets"].values() if "end" in rows[0]]
-    width = 1.28 * 220 * TEXT
-    for row in data:
-        assert row["end"] >= limit or row["end"] + width <= limit + 1e-9, row["name"]
-    assert "dashed: the card" in str(spec)
+def test_every_bar_begins_at_the_plan() -> None:
+    assert set(ROWS["plan"]) == {52.0}
+    assert list(ROWS["kind"]) == ["more", "more", "nothing", "less"]
+    assert list(ROWS["text"]) == [
+        *("+4,004 GiB (4,056 GiB)", "+8 GiB (60 GiB)", "no change", "−5 GiB (47 GiB)"),
+    ]
+
+
+def test_one_change_in_a_thousand_does_not_press_the_others_flat() -> None:
+    spec = ablation(ROWS, title="GiB").to_dict()
+    low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    rows = {row["name"]: row for row in data_of(spec)}
+    step = rows["without Sharding"]["to"] - 52.0
+    assert low > 0 and step / (high - low) > 0.1, "a step of 8 GiB is seen"
+    assert rows["without Checkpointing"]["to"] == WIDEST * 52.0
+    assert rows["without Checkpointing"]["text"].endswith("→")
+
+
+def test_a_name_begins_at_the_plans_line_or_behind_the_limit() -> None:
+    for capacity, begins in ((None, 52.0), (55.0, 55.0), (30.0, 52.0)):
+        spec = ablation(ROWS, title="GiB", capacity=capacity).to_dict()
+        (names,) = [
+            layer["encoding"]["x"]["datum"]
+            for layer in spec["layer"]
+            if layer["encoding"].get("text", {}).get("field") == "name"
+        ]
+        assert names == begins
 
 
 def test_no_name_is_one_that_a_browsers_expressions_refuse() -> None:
     # The page's interpreter of expressions refuses "then" as the name of a property.
-    spec = waterfall(ROWS, title="GiB").to_dict()
+    spec = ablation(ROWS, title="GiB").to_dict()
     titles = [
         tip["title"] for layer in spec["layer"] for tip in layer["encoding"].get("tooltip", ())
     ]

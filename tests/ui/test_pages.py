@@ -438,8 +438,8 @@ def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
     app = chosen(app, "causes", place)
     assert any(code.value.endswith("seconds") for code in app.code)
     said = words(app)
-    assert "Source: " in said and "Rests on: " in said
-    assert "Its own interval, by what is assumed of it: " in said
+    assert "Source: " in said and "Measured: " in said
+    assert "Range by its own assumption: " in said
     assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
 
 
@@ -458,7 +458,7 @@ def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() ->
     # Another cause has other kernels; one that no table has any of, none.
     app = chosen(app, "causes", causes.index("decode attention"))
     assert rows_of(app, "Kernel") == ["decode attention"]
-    assert "These kernels are all of it." in words(app)
+    assert "All of it." in words(app)
     app = chosen(app, "causes", causes.index("loss over the vocabulary"))
     assert not any("Measured shape" in table.value.columns for table in app.dataframe)
     assert not app.exception
@@ -498,24 +498,24 @@ def test_time_and_money_have_their_intervals_below_them_and_none_when_out_of_mem
 def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
-    assert "every response at its cap of 2,048 tokens" in said and "mostly shorter" in said
-    took = re.search(r"a typical shape takes \*\*([\d.]+ s)", said)
-    assert app.button(key="use-typical").label == "Use a typical shape"
+    assert "every response at the 2,048-token limit" in said
+    took = re.search(r"With typical lengths: \*\*([\d.]+ s)", said)
+    assert app.button(key="use-typical").label == "Use a typical length distribution"
     before = app.metric[2].value
     app.button(key="use-typical").click().run()
     assert link_of(app)["length_distribution"]
     assert app.metric[2].value != before and "on average" in words(app)
     assert took is not None and app.metric[2].value.endswith(took[1])
-    assert "behind every prompt at its cap of 512 tokens" in words(app)
+    assert "after every prompt at the 512-token limit" in words(app)
     field(unfold(app, "batch"), "mean_prompt_tokens").set_value(96).run()
     assert link_of(app)["mean_prompt_tokens"] == "96"
-    assert "behind prompts of 96 tokens on average" in words(app)
+    assert "after prompts of 96 tokens on average" in words(app)
 
 
 def test_a_time_at_the_cap_says_so_where_no_shape_is_offered() -> None:
     said = words(opened(preset="sft-8b@1"))
-    assert "every response at its cap of 3,072 tokens" in said and "typical shape" not in said
-    assert "at its cap" not in words(opened(preset="sft-8b@1", batch_shape="full"))
+    assert "every response at the 3,072-token limit" in said and "typical lengths" not in said
+    assert "-token limit" not in words(opened(preset="sft-8b@1", batch_shape="full"))
 
 
 def test_the_time_of_each_phase_is_a_chart() -> None:
@@ -558,7 +558,7 @@ def test_no_verdict_is_green_while_another_model_is_being_given() -> None:
     field(app, "model").set_value("Other model…").run()
     assert not app.success and "Still showing the last plan that works" in app.info[0].value
     assert app.metric[0].color not in ("green", "red")
-    assert ":green-badge" not in words(app).split("What decides it")[0]
+    assert ":green-badge" not in words(app).split("What sets the peak")[0]
     app.text_area(key="pasted config").set_value('{"model_type": "llama"}').run()
     assert not app.success
     field(app, "model").set_value("Qwen/Qwen2.5-7B").run()
@@ -575,7 +575,7 @@ def test_what_does_not_run_has_no_price() -> None:
     assert not [word for word in ("$", "run ", "step ") if word in followed]
     given = opened(v="1", method="dpo", reference="cached-activations", gpu="rtx-4090")
     assert given.error, "too small a card"
-    costs = next(text.value for text in given.markdown if "What the cached reference" in text.value)
+    costs = next(text.value for text in given.markdown if "Cost of the cached reference" in text.value)
     assert "wait on a disk" in costs and "$" not in costs
 
 
@@ -592,7 +592,7 @@ def test_the_chosen_phase_is_listed_and_marked_in_the_chart() -> None:
 
 def test_a_cached_reference_says_what_it_costs() -> None:
     sampled = opened(v="1", preset=INTUITOR, kl="loss", reference="cached-logprobs")
-    assert "What the cached reference costs.** Responses are new in each step" in words(sampled)
+    assert "Cost of the cached reference.** Responses are new in each step" in words(sampled)
     assert any("cannot be computed before the run" in one.value for one in sampled.warning)
     given = opened(v="1", method="dpo", reference="cached-activations")
     assert "Before the run the reference scores up to" in words(given)
@@ -664,8 +664,8 @@ def test_the_next_phase_is_another_one_than_the_worst(preset: str) -> None:
     app = opened(preset=preset)
     told = words(app)
     [worst] = [one.value for one in app.metric if one.label == "Worst phase"]
-    assert "The next phase, " in told
-    assert f"The next phase, {worst}, needs" not in told
+    assert "Next highest: " in told
+    assert f"Next highest: {worst}, " not in told
 
 
 def test_every_page_opens_again_after_the_others() -> None:

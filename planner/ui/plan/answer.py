@@ -36,7 +36,7 @@ def show() -> None:
             gauge(used_of(footprint))
             verdict.limits(footprint.verdict)
         verdict.figures(footprint, compute.price(draft.plan))
-        messages.about_the_edit(draft)  # below them: they stay where the eye is
+        messages.about_the_edit(draft, "plan")  # below them: they stay where the eye is
     compute.let_it_show()
 
 
