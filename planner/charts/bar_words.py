@@ -22,12 +22,14 @@ LETTER = 6.6
 """Pixels of a letter, on the average of a wide font, of such a size."""
 ASIDE = 8
 """Pixels between the plot and what each phase comes to: no label crosses the card's line."""
-LEFT = 84
-"""Pixels left of the plot, above the phases' names, in which the key begins."""
+LEFT, RIGHT = 84, 76
+"""Pixels beside the plot, above the phases' names and what they come to, that the key has, too."""
 CARD = 24
 """Pixels above the plot for the card's label."""
-ENTRY, LINE, LINES = 96, 17, 2
-"""Pixels of an entry of the key and of a line of it, and for how many lines there is room."""
+ENTRY, LINE, LINES = 132, 17, 2
+"""Pixels of an entry of the key at most and of a line of it, and how many lines there are."""
+SQUARE = 22
+"""Pixels of an entry beside its name."""
 ABOVE = CARD + LINES * LINE
 """Pixels above the plot, whatever is drawn: bars stay where they are while sizes change."""
 
@@ -87,7 +89,9 @@ def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -
 def key(drawn: Drawn, end: float, capacity: float, ink: str) -> list[dict[str, Any]]:
     """The colours of what has its name in no bar, above the plot."""
     placed = _placed([row for row in drawn if not row["chosen"]], end, capacity)
-    a_line = f"max(1, floor((width + {LEFT}) / {ENTRY}))"
+    longest = max((len(row["text"]) for row in drawn), default=0)
+    entry = min(LETTER * longest + SQUARE, ENTRY)
+    a_line = f"max(1, floor((width + {LEFT + RIGHT}) / {entry}))"
     transform = [
         *placed["transform"],
         {
@@ -96,7 +100,7 @@ def key(drawn: Drawn, end: float, capacity: float, ink: str) -> list[dict[str, A
         },
         {"filter": "datum.room <= 0"},
         {"window": [{"op": "row_number", "as": "place"}]},
-        {"calculate": f"(datum.place - 1) % {a_line} * {ENTRY} - {LEFT}", "as": "x"},
+        {"calculate": f"(datum.place - 1) % {a_line} * {entry} - {LEFT}", "as": "x"},
         {
             "calculate": f"floor((datum.place - 1) / {a_line}) * {LINE} - {ABOVE - LINE / 2}",
             "as": "y",
@@ -115,6 +119,7 @@ def key(drawn: Drawn, end: float, capacity: float, ink: str) -> list[dict[str, A
     }
     square = {"type": "point", "shape": "square", "size": 100, "filled": True, "opacity": 1}
     label = {"type": "text", "align": "left", "baseline": "middle", "dx": 9, "fontSize": FONT}
+    label["limit"] = entry - SQUARE / 2
     return [
         corner,
         {

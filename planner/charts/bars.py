@@ -24,6 +24,8 @@ CHOSEN = "phase"
 
 BAR = 22
 ROW = 30
+LOW = {"yOffset": BAR / 2 - 3}
+"""Where a bar's interval is: below its name."""
 AXIS = 56
 """Pixels of the axis below the bars, with its title."""
 OVERHEAD = "overhead"
@@ -268,8 +270,8 @@ def _intervals(rows: Sequence[Mapping[str, Any]], scale: Scale) -> list[dict[str
         return []
     data = {"values": known}
     line = {"x": _at("least"), "x2": {"field": "most"}}
-    rule = {"type": "rule", "color": scale.ink, "strokeWidth": 2, "clip": True}
-    tick = {"type": "tick", "color": scale.ink, "thickness": 2, "size": END, "clip": True}
+    rule = {"type": "rule", "color": scale.ink, "strokeWidth": 2, "clip": True, **LOW}
+    tick = {"type": "tick", "color": scale.ink, "thickness": 2, "size": END, "clip": True, **LOW}
     return [
         {"data": data, "mark": rule, "encoding": line},
         *({"data": data, "mark": tick, "encoding": {"x": _at(end)}} for end in ("least", "most")),

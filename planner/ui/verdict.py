@@ -150,11 +150,13 @@ def figures(footprint: Footprint, cost: Cost) -> None:
 
 
 def rests_on(footprint: Footprint) -> None:
-    """How sure the peak is."""
+    """How sure the peak is; where nobody measured it, a line above the headline says so."""
     error = footprint.error
-    known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
-    span = f"{VARY} " if footprint.low_bytes < footprint.high_bytes else ""
-    st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.")
+    parts = [VARY] if footprint.low_bytes < footprint.high_bytes else []
+    if error.low is not None:
+        parts.append(f"Error of the peak: {interval(error.low, error.high)}; {error.source}")
+    if parts:
+        st.caption(" ".join(parts))
 
 
 def _below(

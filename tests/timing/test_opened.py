@@ -171,7 +171,7 @@ def test_a_checkpointed_forward_is_the_forwards_kernels_again() -> None:
     seconds = {tuple(one.asked.sizes.values()): one.seconds for one in again.kernels}
     for one in once.kernels:
         assert seconds[tuple(one.asked.sizes.values())] == pytest.approx(one.seconds)
-    assert [one.name for one in again.beside] == ["norms, rotary embedding, activations and sums"]
+    assert [one.name for one in again.beside] == ["elementwise kernels"]
 
 
 def test_a_forward_that_runs_twice_again_has_each_kernel_twice() -> None:
@@ -240,7 +240,7 @@ def test_waiting_for_the_longest_lists_what_is_really_decoded() -> None:
 
 def test_what_no_table_has_does_not_open() -> None:
     footprint = estimate(plan("dense"))
-    for name in ("norms, rotary embedding, activations and sums", "loss over the vocabulary"):
+    for name in ("elementwise kernels", "loss over the vocabulary"):
         assert opened(term(footprint, "policy forward", name)) is None
 
 

@@ -187,7 +187,7 @@ def test_a_mask_costs_the_whole_square() -> None:
         terms(each, "policy forward")["attention"].inputs["share"] for each in (causal, flash)
     )
     assert second == pytest.approx(later * 65.9 / 107.8, rel=5e-3)  # FlashAttention-2 on Hopper
-    both = ("attention", "norms, rotary embedding, activations and sums")
+    both = ("attention", "elementwise kernels")
     slow, quick = (
         sum(took(each, "policy forward", name) for name in both) for each in (eager, causal)
     )
@@ -207,7 +207,7 @@ def test_the_head_and_its_loss_by_hand() -> None:
 
 def test_checkpointing_repeats_the_layers_of_a_forward() -> None:
     forward = terms(plan(), "policy forward")
-    layers = ("GEMMs", "attention", "norms, rotary embedding, activations and sums")
+    layers = ("GEMMs", "attention", "elementwise kernels")
     name = "recompute"
     again = took(plan(gradient_checkpointing="full"), "policy backward", name)
     assert again == pytest.approx(sum(forward[name].seconds for name in layers))

@@ -51,7 +51,8 @@ def unfold(app: AppTest, group: str) -> AppTest:
 
 def link_of(app: AppTest) -> dict[str, str]:
     """What stands in the address bar, complete as a link has to be."""
-    return {key: str(values[-1]) for key, values in app.query_params.items()}
+    found = app.query_params.items()
+    return {key: value if isinstance(value, str) else value[-1] for key, value in found}
 
 
 def press_in_row(app: AppTest, column: str, place: int) -> AppTest:

@@ -40,7 +40,7 @@ def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
     app = opened(**BLOCKED)
     before = app.session_state["draft"]
     assert "Does not start" in app.error[0].value
-    assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
+    assert "vLLM starts" in words(app) and "Keeps model, lengths and GPUs" in words(app)
     app.button(key="make-it-fit").click().run()
     assert not app.exception and "Fits. Peak " in app.success[0].value
     after = app.session_state["draft"]
@@ -158,7 +158,7 @@ def test_cards_on_which_it_does_not_fit_are_mended_when_asked_and_taken_so(
     table = on_cards(app)
     rows = table[table["GPU"] == "RTX 4090"]
     assert len(rows) > 3 and set(rows["Verdict"]) == {"fits, with changes"}
-    assert all(rows["Changes"]) and "worked out in 4.00 s" in words(app)
+    assert all(rows["Changes"]) and "found in 4.00 s" in words(app)
     press_in_row(app, "Apply", int(rows.index[0]))
     plan = app.session_state["draft"].plan
     assert plan.gpu == "rtx-4090" and estimate(plan).verdict.word == "fits"

@@ -233,6 +233,16 @@ def test_what_followed_an_edit_stands_below_the_verdict_and_its_figures() -> Non
     assert len(figures) == 6 and max(figures) < followed
 
 
+def test_what_followed_an_edit_stands_on_the_page_of_the_edit_alone() -> None:
+    app = opened()
+    field(app, "method").set_value("ppo").run()
+    assert "other setting" in words(app)
+    app.switch_page("pages/launch.py").run()
+    assert "other setting" not in words(app)
+    field(app, "method").set_value("grpo").run()
+    assert "other setting" in words(app), "an edit on another page is told there"
+
+
 def in_order(block: Any) -> Iterator[Any]:
     """What a block holds, from top to bottom."""
     for child in block.children.values():
@@ -392,7 +402,7 @@ def test_applying_a_suggestion_changes_the_plan_as_announced() -> None:
     assert "Out of memory" in app.error[0].value
     app.segmented_control(key="advice view").set_value("Edits").run()
     said = [text.value for text in app.markdown]
-    promised = next(text for text in said if "· step" in text or "· same speed" in text)
+    promised = next(text for text in said if "peak " in text and "→ **" in text)
     app.button(key="apply:0").click().run()
     assert not app.exception
     assert f"→ **{app.metric[0].value}**" in promised
@@ -453,7 +463,7 @@ def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() ->
     assert "18,944 × 2,560 by 2,560 × 3,584, bf16" in shapes and len(measured) == 4
     assert "kernels are 9" in words(app) and "Borrowed from H200 141GB SXM5" in words(app)
     # Another kernel of it has rows of its own.
-    app = chosen(app, "kernels:policy backward:policy:matrix products", 1)
+    app = chosen(app, "kernels:policy backward:policy:GEMMs", 1)
     assert rows_of(app, "Measured shape") != measured
     # Another cause has other kernels; one that no table has any of, none.
     app = chosen(app, "causes", causes.index("decode attention"))
@@ -575,7 +585,7 @@ def test_what_does_not_run_has_no_price() -> None:
     assert not [word for word in ("$", "run ", "step ") if word in followed]
     given = opened(v="1", method="dpo", reference="cached-activations", gpu="rtx-4090")
     assert given.error, "too small a card"
-    costs = next(text.value for text in given.markdown if "Cost of the cached reference" in text.value)
+    costs = next(one.value for one in given.markdown if "Cost of the cached" in one.value)
     assert "wait on a disk" in costs and "$" not in costs
 
 
