@@ -168,7 +168,7 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
         "The engine takes": "nothing here" if pool is None else read(pool.share_bytes),
         "Host RAM per node": "not known" if host is None else read(host),
         "Step time": step,
-        "Time is of": lengths.words(one.plan),
+        "Times assume": lengths.words(one.plan),
         "Tokens/s per GPU": figure.get("tokens_per_second_per_gpu", unknown),
         "The run": read_run(one.paid) if one.runs else DOES_NOT_RUN,
         "GPU-hours": figure.get("gpu_hours_run", unknown),

@@ -31,9 +31,9 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 """Categories that the trainer's allocator does not hold: only the driver sees them."""
 
-POOL = "engine KV cache pool"
+POOL = "vLLM KV cache"
 """Name of the term that is a choice and no need: what an engine's share leaves for its cache."""
-AWAKE = "engine weights"
+AWAKE = "vLLM weights"
 """Name of the term that an engine beside the trainer has only while it is awake."""
 
 Layout = tuple[tuple[int, float], ...]

@@ -123,7 +123,7 @@ def test_figures_of_what_does_not_run_have_no_seconds_and_no_money() -> None:
     fits, too_large = compared([("a", GRPO), ("b", TOO_LARGE)], estimate)
     assert figures_of(fits)["Cost of run"].startswith("$")
     cap = f"{GRPO.response_tokens:,}"
-    assert figures_of(fits)["Time is of"] == f"every response at its cap of {cap} tokens"
+    assert figures_of(fits)["Times assume"] == f"every response at the {cap}-token limit"
     figures = figures_of(too_large)
     assert figures["Verdict"] == "out of memory"
     assert {figures[name] for name in ("Step time", "The run", "Cost of run")} == {"does not run"}

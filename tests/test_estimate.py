@@ -265,7 +265,7 @@ def test_the_verdict_says_what_training_needs_beside_what_the_engine_is_given() 
     assert found.verdict.sentence.endswith(" of 79.1 GiB, during rollout.")
     reserved, needed = (f"{size / 2**30:.1f} GiB" for size in (share_bytes, backward.device_bytes))
     assert {
-        f"Training alone needs {needed}, during policy backward.",
+        f"Training peaks at {needed}, during policy backward.",
         f"vLLM reserves {reserved} (gpu_memory_utilization 0.5): KV cache for {holds} full-length "
         "sequences.",
     } <= {*found.verdict.lines}
@@ -284,7 +284,7 @@ def test_a_longer_response_moves_what_training_needs_where_the_peak_is_the_engin
     assert needs[0] < needs[1]
     assert short.verdict.sentence == long.verdict.sentence
     told = [set(one.verdict.lines) for one in (short, long)]
-    assert any(line.startswith("Training alone needs") for line in told[0] - told[1])
+    assert any(line.startswith("Training peaks at") for line in told[0] - told[1])
 
 
 def test_an_engine_that_never_sleeps_is_no_part_of_what_training_needs() -> None:
@@ -298,7 +298,7 @@ def test_an_engine_that_never_sleeps_is_no_part_of_what_training_needs() -> None
     ]
     assert phases[1].device_bytes > phases[0].device_bytes + 2**34
     assert phases[1].training_bytes <= phases[0].training_bytes
-    assert any(line.startswith("Training alone needs") for line in awake.verdict.lines)
+    assert any(line.startswith("Training peaks at") for line in awake.verdict.lines)
 
 
 def test_an_engine_that_cannot_hold_one_sequence_blocks_the_plan() -> None:

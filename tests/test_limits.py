@@ -68,7 +68,7 @@ def test_every_plan_has_its_limits_and_a_short_headline(plan: Plan) -> None:
     [
         ({}, "GPU", "fits", "Fits. Peak 52.2 of 79.1 GiB, during rollout."),
         ({"gradient_checkpointing": "none"}, "GPU", "out of memory", "Out of memory. Peak "),
-        ({"gpu_memory_utilization": 0.1}, START, "out of memory", "Does not start. The engine "),
+        ({"gpu_memory_utilization": 0.1}, START, "out of memory", "Does not start. vLLM "),
         ({"host_ram_per_node": 16 * GIB}, HOST, "out of memory", "Out of memory. A node's host "),
         ({"host_ram_per_node": 39 * GIB}, HOST, "tight", "Tight. A node's host RAM: "),
         ({"host_ram_per_node": 512 * GIB}, "GPU", "fits", "Fits. Peak "),
@@ -85,7 +85,7 @@ def test_the_headline_is_the_worst_limit(
 def test_the_pools_of_two_kinds_of_gpus_are_two_limits() -> None:
     found = estimate(GRPO.changed(rollout="vllm-separate", rollout_gpus=4))
     by_name = named(found)
-    assert {"trainer's GPU", "engine's GPU", START} <= by_name.keys() and "GPU" not in by_name
+    assert {"training GPU", "vLLM GPU", START} <= by_name.keys() and "GPU" not in by_name
     assert "of each of its own GPUs" in by_name[START].sentence
     assert found.verdict.sentence.startswith("Fits. ") and "GPU: peak" in found.verdict.sentence
 

@@ -111,7 +111,7 @@ def test_without_a_price_there_are_hours_and_no_dollars() -> None:
 
 def test_the_json_opens_each_figure() -> None:
     answer = json.loads(json.dumps(answer_json(doubted())))
-    assert any(note.startswith("Lengths are planned at their caps") for note in answer["notes"])
+    assert any(note.startswith("Every row is planned at full length") for note in answer["notes"])
     rate = answer["throughput"]["tokens_per_second_per_gpu"]
     assert rate["low"] < rate["value"] < rate["high"]
     assert eval(rate["formula"], {}, rate["inputs"]) == pytest.approx(rate["value"])

@@ -19,13 +19,13 @@ GPU = "h100-80gb"
 MAX_NUM_SEQS = 1024
 """vLLM 0.19's own default for a server on a card of 70 GiB and more; no log changes it."""
 PARTS: Mapping[str, str] = {
-    "weights_gib": "engine weights",
-    "non_torch_gib": "engine libraries",
-    "graphs_gib": "engine CUDA graphs",
-    "kv_gib": "engine KV cache pool",
+    "weights_gib": "vLLM weights",
+    "non_torch_gib": "vLLM libraries",
+    "graphs_gib": "vLLM CUDA graphs",
+    "kv_gib": "vLLM KV cache",
 }
 """What a log says → the term that predicts it."""
-EXPERTS = "engine workspace of experts"
+EXPERTS = "vLLM expert workspace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,22 +98,22 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
     if not has_engine(plan):
         return ""
     room = room_of(plan)
-    share = f"{plan.gpu_memory_utilization:.0%}"
-    took = f"The engine takes {read(room.share_bytes)} by its share of {share}"
+    share = f"gpu_memory_utilization {plan.gpu_memory_utilization:.3g}"
+    took = f"vLLM reserves {read(room.share_bytes)} ({share})"
     if not room.starts:
         return f"{took}, {read(room.short_bytes)} too little to start."
-    least = "all that it runs at once" if not room.waits else f"{room.wanted:,} could run"
-    said = f"{took} and holds {room.holds:,} whole sequences ({least})"
+    least = "all that run at once" if not room.waits else f"{room.wanted:,} could run"
+    said = f"{took} and can hold {room.holds:,} full-length sequences ({least})"
     if room.waits:
-        said += ": longer rollouts wait, or are preempted and computed again"
+        said += ": sequences wait, or are preempted and computed again"
     levels = [one for one in outcome.levels if one.rank == "trainer"]
     waking = [one for one in levels if one.kind.moment.engine != "asleep"]
     if plan.rollout != "vllm-colocated" or not waking:
         return f"{said}."
     worst = max(waking, key=lambda one: one.high_bytes)
     return (
-        f"{said}. Waking up in {worst.name} takes {read(worst.device_bytes)}, at worst "
-        f"{read(worst.high_bytes)} of {read(outcome.budget_bytes)}."
+        f"{said}. When it wakes for {worst.name}, the GPU holds {read(worst.device_bytes)} (up to "
+        f"{read(worst.high_bytes)}) of {read(outcome.budget_bytes)}."
     )
 
 

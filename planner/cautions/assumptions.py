@@ -8,6 +8,9 @@ from planner.footprint import Phase
 from planner.phases.scene import Scene
 from planner.plan.loss import foreign
 
+TEXT = " (text)"
+"""How a row of the catalog is called of whose model only the language model is planned."""
+
 
 def assumptions(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     """Each a short sentence without a full stop: what is assumed, then what that would move."""
@@ -18,8 +21,14 @@ def assumptions(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
 
 def _left_out(scene: Scene) -> Iterator[str]:
     """Parts of a model from outside that nothing here counts."""
-    for name, moves in scene.facts.policy_model.left_out:
+    model = scene.facts.policy_model
+    for name, moves in model.left_out:
         yield f"{name[0].upper()}{name[1:]} is left out: {moves}"
+    if model.name.endswith(TEXT):
+        yield (
+            f"{model.id} is planned as its language model: weights, activations and time of its "
+            "vision part would come on top"
+        )
 
 
 def _loss(scene: Scene) -> Iterator[str]:
@@ -33,5 +42,5 @@ def _bucket(scene: Scene) -> Iterator[str]:
     plan, framework = scene.plan, scene.framework
     engine = plan.rollout.startswith("vllm")
     if engine and plan.sync_bucket_bytes and not framework.sync_bucket_bytes:
-        none = f"{framework.label}'s weights reach the engine without a bucket"
-        yield f"weight sync: {none}; the one that the plan names is counted"
+        none = f"{framework.label} sends weights to vLLM without a bucket"
+        yield f"weight sync: {none}; the plan's bucket is counted"

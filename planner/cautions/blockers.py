@@ -18,5 +18,5 @@ def _adapters(scene: Scene) -> Iterator[str]:
     if loses_gradients(scene):
         yield (
             "adapters get no gradients: the policy is its own reference, and FSDP2 keeps its "
-            "weights gathered until they are offloaded; turn reshard_after_forward on."
+            "weights unsharded until they are offloaded; turn reshard_after_forward on."
         )

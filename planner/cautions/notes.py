@@ -53,8 +53,8 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     plan, runs = scene.plan, path(scene)
     if any(phase.host_bytes for phase in phases):
         yield (
-            "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
-            "come on top, and a system takes them back where it needs the room."
+            "Host RAM counts processes and what is offloaded, loaded or gathered. The page cache "
+            "comes on top; the kernel frees it when it needs the room."
         )
     here = scene.policy.arch.measured.startswith(spot.PREFIX)
     if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
@@ -69,13 +69,13 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     for model in scene.setup.models:
         if (asked := attention_of(plan, model.role)) != plan.attention:
             yield (
-                f"{scene.framework.label} runs the {model.role} with {asked} attention, whatever "
-                f"attention says ({plan.attention}), and stops without its package."
+                f"{scene.framework.label} always runs the {model.role} with {asked} attention, not "
+                f"the plan's ({plan.attention}), and stops if its package is missing."
             )
     if plan.compile and compile_breaks(plan):
         yield (
-            "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
-            "a checkpointed layer."
+            "compile changes no memory here: flash-attn breaks the graph inside a checkpointed "
+            "layer."
         )
     if scene.precision == "autocast-bf16":
         yield (
@@ -88,28 +88,28 @@ def _lengths(scene: Scene) -> Iterator[str]:
     """What time and memory take the lengths for."""
     plan, passes = scene.plan, scene.q.training
     if at_caps(plan):
-        yield "Lengths are planned at their caps: every row is as long as prompt + response."
+        yield "Every row is planned at full length: prompt + response at their limits."
         return
     lengths, cap = lengths_of(plan), plan.response_tokens
-    yield f"Times rest on {words(plan)}, behind {prompts(plan)}."
+    yield f"Times assume {words(plan)}, after {prompts(plan)}."
     if lengths.longest < cap:
         yield (
-            f"No counted response is longer than {lengths.longest:,} tokens, so rows are planned "
-            f"for that and not for their cap of {cap:,}; a longer one needs more memory."
+            f"No response of the distribution is longer than {lengths.longest:,} tokens, so memory "
+            f"is planned for that, not for the limit of {cap:,}; a longer one needs more."
         )
     else:
-        yield "Memory is planned for the longest row there can be: prompt + response at their caps."
+        yield "Memory is planned for the longest row: prompt + response at their limits."
     real = scene.q.sequences_per_gpu_step * (prompt_of(plan) + lengths.mean)
     if plan.batch_shape != "packed":
         beside = "of a GPU's whole rollout" if pads_rollout(plan) else "of its micro-batch"
         yield (
-            f"{1 - real / passes.tokens:.0%} of what training computes is padding: each row is as "
+            f"{1 - real / passes.tokens:.0%} of the tokens in training are padding: each row is as "
             f"long as the longest {beside}."
         )
     if passes.imbalance > 1.005:
         yield (
             f"The GPU with the longest rows computes {passes.imbalance - 1:.0%} more than the "
-            "others do on average, which wait for it."
+            "average GPU; the others wait for it."
         )
 
 
@@ -120,21 +120,21 @@ def _times(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     gpu, dtype = scene.facts.gpu, scene.plan.dtype
     if gpu.key == CUSTOM:
         yield (
-            "Times are not known, since nobody said how fast the card is; name one of the catalog, "
-            "with gpu_bytes where its memory is another."
+            "Times are not known for a custom GPU. Choose one of the catalog, with gpu_bytes where "
+            "its memory differs."
         )
         return
     lacks = []
     if gpu.flops_per_second(dtype) is None:
-        lacks.append(f"what it computes in {dtype}")
+        lacks.append(f"FLOPS in {dtype}")
     if gpu.bandwidth_bytes_per_second is None:
-        lacks.append("how fast its memory is")
+        lacks.append("memory bandwidth")
     if gpu.interconnect_bytes_per_second is None and gpu.pcie is None:
-        lacks.append("how fast its link is")
+        lacks.append("interconnect bandwidth")
     if lacks:
         other = dtype == "bf16" and gpu.fp16_flops_per_second is not None
-        fix = "; in fp16 it has a rate" if other else ""
-        yield f"Times are not known: of {gpu.name} nobody has said {', nor '.join(lacks)}{fix}."
+        fix = "; fp16 is published" if other else ""
+        yield f"Times are not known: {gpu.name} has no published {' or '.join(lacks)}{fix}."
 
 
 def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
@@ -156,9 +156,9 @@ def _gradients(scene: Scene) -> Iterator[str]:
     if width and q.micro_batches > 1 and q.shards > 1:
         whole = width * scene.policy.trainable
         yield (
-            f"Between micro-batches every GPU keeps the whole gradients, {read_gib(whole)} GiB: "
-            f"{scene.framework.label} has FSDP reduce them in an update's last micro-batch alone. "
-            "An update of one micro-batch keeps its shard only."
+            f"Between micro-batches every GPU keeps unsharded gradients, {read_gib(whole)} GiB: "
+            f"under {scene.framework.label}, FSDP reduces them only in the last micro-batch of an "
+            "update. With one micro-batch per update a GPU keeps only its shard."
         )
 
 

@@ -40,17 +40,17 @@ def _engine(scene: Scene) -> Iterator[str]:
     holds = engine.concurrent_sequences(scene)
     if holds < wanted:
         yield (
-            f"The engine's KV cache holds {holds:,} whole-length sequences at once, fewer than "
-            f"the {wanted:,} it may run; longer rollouts wait or are preempted."
+            f"vLLM's KV cache holds {holds:,} full-length sequences, fewer than the {wanted:,} it "
+            "may run at once: sequences wait or are preempted."
         )
     if plan.expandable_segments and plan.rollout == "vllm-colocated":
         yield (
-            "Expandable segments and a sleeping vLLM in one process do not go together; verl "
-            "switches them off around rollouts."
+            "Expandable segments do not work with vLLM's sleep mode in one process; verl turns "
+            "them off around rollouts."
         )
     if plan.rollout == "vllm-colocated" and plan.empty_cache == "never":
         yield (
-            "With empty_cache never, what training cached is still reserved when the engine "
+            "With empty_cache never, the memory that training cached is still reserved when vLLM "
             "wakes up."
         )
 
@@ -63,9 +63,9 @@ def _reference(scene: Scene) -> Iterator[str]:
         other = "copy or offloaded" if plan.finetuning == "full" else "adapter-disabled"
         yield (
             f"Responses are new in each step, so {plan.reference} cannot be computed before the "
-            "run: the reference scores them before every update, on as many other GPUs of this "
-            f"kind, which this plan waits for. Its {weights} of weights there are not in this "
-            f"plan's memory; set reference to {other} to score them here."
+            "run: as many other GPUs of this kind score them before every update, and the step "
+            f"waits for them. The reference's {weights} of weights there are not counted; set "
+            f"reference to {other} to score on these GPUs."
         )
 
 
@@ -74,9 +74,9 @@ def _reward(scene: Scene) -> Iterator[str]:
     engine = scene.framework.reward_engine
     if engine is not None and scene.reward is not None:
         yield (
-            f"{scene.framework.label} serves the reward model from a second engine over "
+            f"{scene.framework.label} serves the reward model from a second engine on "
             f"{read_count(engine.gpus, 'GPU')}, which takes {engine.share_percent}% of each while "
-            "it scores: its defaults, which no field sets."
+            "it scores: its defaults, which no setting here changes."
         )
 
 
@@ -85,14 +85,13 @@ def _optimizer(scene: Scene) -> Iterator[str]:
     by_deepspeed = scene.zero_stage and plan.offload in ("optimizer", "all")
     if by_deepspeed and plan.optimizer != "adamw-fused":
         yield (
-            "DeepSpeed updates in host RAM by its own CPU Adam and refuses other optimizers there, "
-            "8-bit ones among them: the time is of that. Set optimizer to adamw-fused, or offload "
-            "to none."
+            "DeepSpeed's offload runs its own CPU Adam and refuses other optimizers, 8-bit ones "
+            "too; the time is that of CPU Adam. Set optimizer to adamw-fused, or offload to none."
         )
     if plan.optimizer == "paged-adamw-8bit":
         yield (
-            "Paged moments are counted in host RAM, where the driver moves them when the GPU has "
-            "no room: on a card with room they stay there, and the driver shows them as used."
+            "Paged moments are counted in host RAM, where the driver moves them when the GPU is "
+            "full. On a GPU with room they stay there, and nvidia-smi shows them as used."
         )
 
 
@@ -100,15 +99,15 @@ def _model(scene: Scene) -> Iterator[str]:
     arch, rows = scene.policy.arch, scene.plan.prompt_tokens + scene.plan.response_tokens
     if not arch.learned_positions and rows > arch.max_positions:
         yield (
-            f"prompt_tokens + response_tokens = {rows:,} is longer than the "
-            f"{arch.max_positions:,} positions the model was made for."
+            f"prompt_tokens + response_tokens = {rows:,} is more than the model's "
+            f"{arch.max_positions:,} positions."
         )
     if not arch.sparse_layers:
         return
     autocast = scene.precision == "autocast-bf16"
     one, dtype = "one kernel for all experts of a layer", "fp32" if autocast else scene.plan.dtype
     if not grouped(scene.facts.gpu, dtype):
-        one = f"which torch runs here as a product for each expert in {dtype}"
+        one = f"which torch runs here as one GEMM per expert in {dtype}"
     yield (
         f"Experts train by transformers' grouped_mm, {one}. A loop over experts "
         f"(experts_implementation=eager, {scene.framework.looped_experts[0]}) takes longer: the "
@@ -116,8 +115,8 @@ def _model(scene: Scene) -> Iterator[str]:
     )
     if autocast:
         yield (
-            "Autocast does not know grouped_mm: the experts' activations and products are in "
-            "fp32, in memory and in time; set master_dtype to none, or shard."
+            "Autocast does not cover grouped_mm: the experts' activations and GEMMs are in fp32, "
+            "which takes more memory and time. Set master_dtype to none, or shard."
         )
 
 
@@ -128,22 +127,22 @@ def _measured(scene: Scene) -> tuple[str, ...]:
     found: list[str] = []
     for key in keys:
         found.append(
-            f"Activations of {measured.family_of(key)} come from coefficients that a dry run "
-            "measured on the spot, not from a derived sum."
+            f"Activations of {measured.family_of(key)} are fitted to dry runs made here, not "
+            "derived from its code."
             if key.startswith(spot.PREFIX)
-            else f"Activations of {key} come from dry-run coefficients, not from a derived sum."
+            else f"Activations of {key} are fitted to dry runs, not derived from its code."
         )
         below = BELOW.get(measured.family_of(key)) if key.startswith(spot.PREFIX) else None
         if below:
             found.append(
-                f"Of {measured.family_of(key)} the sum was {below:.1%} below a dry run of every "
+                f"For {measured.family_of(key)} the fit was {below:.1%} below a dry run of every "
                 "layer, at two rows of 64 tokens (docs/models.md): check with the dry run."
             )
         found += [sentence for sentence in measured.entry(key)["supposed"] if sentence not in found]
         if measured.entry(key)["fallback"]:
             found.append(
-                f"In the dry run of {key} a fallback branch ran in place of a GPU's kernels: the "
-                "true figure may be well below."
+                f"The dry runs of {key} took a fallback branch instead of the GPU's kernels: the "
+                "true figure may be much lower."
             )
     if scene.plan.rollout != "none" and scene.policy.arch.measured:
         found += _uncounted_caches(scene)
@@ -161,8 +160,8 @@ def _uncounted_caches(scene: Scene) -> Iterator[str]:
     elif arch.stateful_layers and scene.plan.rollout != "hf":
         state = arch.stateful_layers * (4 * arch.state_values + 2 * arch.convolution_values)
         yield (
-            "The engine's KV cache counts full-attention layers only; linear attention keeps "
-            f"{read_bytes(state)} a sequence in the same room, so fewer run at once."
+            "vLLM's KV cache is counted for full-attention layers only; linear attention keeps "
+            f"{read_bytes(state)} per sequence in the same memory, so fewer run at once."
         )
 
 
@@ -178,9 +177,8 @@ def _padding(scene: Scene) -> Iterator[str]:
     uneven = not at_caps(plan) and plan.batch_shape == "padded"
     if uneven and plan.max_tokens_per_micro_batch:
         yield (
-            "max_tokens_per_micro_batch counts tokens without padding: short responses padded to a "
-            "long one beside them take more than it, which the memory does not count; set "
-            "batch_shape to packed."
+            "max_tokens_per_micro_batch counts tokens without padding. Short responses padded to a "
+            "long one exceed it, which the memory here does not count; set batch_shape to packed."
         )
 
 
@@ -189,6 +187,6 @@ def _validation(scene: Scene) -> Iterator[str]:
     plan = scene.plan
     if plan.eval_steps and not plan.validation_responses and plan.rollout not in UNSAMPLED:
         yield (
-            "Validations are not in the run's time and cost: nobody said how many responses one "
-            "generates; set validation_responses."
+            "The run's time and cost leave validation out, since the number of its responses is "
+            "not set; set validation_responses."
         )

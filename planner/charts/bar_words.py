@@ -1,4 +1,4 @@
-"""The words of a chart of bars: names in them, their legend above, what each comes to beside.
+"""The words of a chart of bars: names on them, what found no room above, what each is beside.
 
 No word is crossed by the card's line. Pixels are foreseen by letters, as wide as they are on the
 average; whether a name has room is decided where it is drawn, since only a browser knows how wide a
@@ -8,7 +8,6 @@ plot is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import Any
 
 from planner.charts.marks import OVER_INK
@@ -17,64 +16,43 @@ Drawn = Sequence[Mapping[str, Any]]
 """Stretches of bars as :mod:`planner.charts.bars` stacks them, in the order of their categories."""
 
 WORDS: Mapping[str, str] = {"fits": "✓ fits", "tight": "! tight", "out of memory": "✕ too much"}
-"""The verdict as a phase's line says it."""
+"""The verdict as a phase's line says it; of a plan with a part left out nothing is said."""
 FONT = 12
 LETTER = 6.6
 """Pixels of a letter, on the average of a wide font, of such a size."""
 ASIDE = 8
 """Pixels between the plot and what each phase comes to: no label crosses the card's line."""
-LEGEND_COLUMNS = 3
-LEGEND_ROW = 29
-LEFT = 84
-"""Pixels that a legend may take left of the plot, above the phases' names."""
+LEFT, RIGHT = 84, 76
+"""Pixels beside the plot, above the phases' names and what they come to, that the key has, too."""
 CARD = 24
 """Pixels above the plot for the card's label."""
+ENTRY, LINE, LINES = 132, 17, 2
+"""Pixels of an entry of the key at most and of a line of it, and how many lines there are."""
+SQUARE = 22
+"""Pixels of an entry beside its name."""
+ABOVE = CARD + LINES * LINE
+"""Pixels above the plot, whatever is drawn: bars stay where they are while sizes change."""
 
 
-def legend(drawn: Drawn, ink: str) -> dict[str, Any]:
-    """The colour of every category that is drawn, whether or not its name has room in a bar.
-
-    The same ones whatever the sizes are, so that bars stay where they are while a size changes.
-    """
-    return {
-        "title": None,
-        "orient": "none",
-        "legendX": -LEFT,
-        "legendY": -above(drawn),
-        "direction": "horizontal",
-        "symbolType": "square",
-        "symbolSize": 110,
-        "labelColor": ink,
-        "labelFontSize": FONT,
-        "columns": LEGEND_COLUMNS,
-        "columnPadding": 12,
-        "rowPadding": 3,
-    }
+def words_of(total: float, word: str) -> str:
+    """What a phase comes to, with the verdict's word where there is one."""
+    return f"{total:,.1f}  {WORDS.get(word, '')}".rstrip()
 
 
-def above(drawn: Drawn) -> int:
-    """Pixels above the plot: the card's label and the legend."""
-    named = {row["category"] for row in drawn if not row["chosen"]}
-    return CARD + LEGEND_ROW * ceil(len(named) / LEGEND_COLUMNS)
+def _placed(drawn: Drawn, end: float, capacity: float) -> dict[str, Any]:
+    """The names' data, and whether the plot as it is on the screen has room for each.
 
-
-def _text(row: Mapping[str, Any]) -> str:
-    return f"{row['total']:,.1f}  {WORDS[row['word']]}"
-
-
-def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -> dict[str, Any]:
-    """A part's name at its beginning, where the plot as it is on the screen has room for it.
-
-    A bar's interval lies about its end. Where the card's line would cross it, a name stands behind.
+    Where the card's line would cross a name, it stands behind.
     """
     values = [
         {
             "phase": row["phase"],
             "text": row["text"],
             "from": row["from"],
-            "share": row["memory"] / end,
+            "share": row["size"] / end,
             "card": (capacity - row["from"]) / end,
             "ink": row["ink"],
+            "color": row["color"],
         }
         for row in drawn
     ]
@@ -84,9 +62,21 @@ def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -
         "transform": [
             {"calculate": f"{LETTER} * length(datum.text) + 6", "as": "pixels"},
             {"calculate": f"{crossed} ? datum.card : 0", "as": "behind"},
-            {"filter": "(datum.share - datum.behind) * width > datum.pixels"},
-            {"calculate": f"datum.from + datum.behind * {end}", "as": "at"},
+            {"calculate": "(datum.share - datum.behind) * width - datum.pixels", "as": "room"},
         ],
+    }
+
+
+def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -> dict[str, Any]:
+    """A part's name at its beginning, where there is room. A bar's interval lies about its end."""
+    placed = _placed(drawn, end, capacity)
+    own = [
+        {"filter": "datum.room > 0"},
+        {"calculate": f"datum.from + datum.behind * {end}", "as": "at"},
+    ]
+    return {
+        **placed,
+        "transform": [*placed["transform"], *own],
         "mark": {"type": "text", "align": "left", "dx": 4, "fontSize": FONT - 1, "clip": True},
         "encoding": {
             "x": {"field": "at", "type": "quantitative"},
@@ -96,13 +86,58 @@ def names_in(drawn: Drawn, color: dict[str, Any], end: float, capacity: float) -
     }
 
 
-def words_beside(rows: list[dict[str, Any]], ink: str) -> dict[str, Any]:
+def key(drawn: Drawn, end: float, capacity: float, ink: str) -> list[dict[str, Any]]:
+    """The colours of what has its name in no bar, above the plot."""
+    placed = _placed([row for row in drawn if not row["chosen"]], end, capacity)
+    longest = max((len(row["text"]) for row in drawn), default=0)
+    entry = min(LETTER * longest + SQUARE, ENTRY)
+    a_line = f"max(1, floor((width + {LEFT + RIGHT}) / {entry}))"
+    transform = [
+        *placed["transform"],
+        {
+            "aggregate": [{"op": "max", "field": "room", "as": "room"}],
+            "groupby": ["text", "color"],
+        },
+        {"filter": "datum.room <= 0"},
+        {"window": [{"op": "row_number", "as": "place"}]},
+        {"calculate": f"(datum.place - 1) % {a_line} * {entry} - {LEFT}", "as": "x"},
+        {
+            "calculate": f"floor((datum.place - 1) / {a_line}) * {LINE} - {ABOVE - LINE / 2}",
+            "as": "y",
+        },
+    ]
+    at = {
+        "x": {"field": "x", "type": "quantitative", "scale": None},
+        "y": {"field": "y", "type": "quantitative", "scale": None},
+    }
+    shared = {"data": placed["data"], "transform": transform}
+    # What is drawn above the plot takes room; this does so whatever the key has.
+    corner = {
+        "data": {"values": [{}]},
+        "mark": {"type": "point", "opacity": 0},
+        "encoding": {"x": {"value": 0}, "y": {"value": -ABOVE}},
+    }
+    square = {"type": "point", "shape": "square", "size": 100, "filled": True, "opacity": 1}
+    label = {"type": "text", "align": "left", "baseline": "middle", "dx": 9, "fontSize": FONT}
+    label["limit"] = entry - SQUARE / 2
+    return [
+        corner,
+        {
+            **shared,
+            "mark": square,
+            "encoding": {**at, "color": {"field": "color", "scale": None}},
+        },
+        {**shared, "mark": {**label, "color": ink}, "encoding": {**at, "text": {"field": "text"}}},
+    ]
+
+
+def words_beside(rows: Sequence[Mapping[str, Any]], ink: str) -> dict[str, Any]:
     """What each phase comes to, in a column of its own beside the plot."""
     values = [
         {
             "phase": row["phase"],
-            "text": _text(row),
-            "color": OVER_INK[ink] if row["word"] == "out of memory" else ink,
+            "text": row["said"],
+            "color": OVER_INK[ink] if row["over"] else ink,
         }
         for row in rows
     ]

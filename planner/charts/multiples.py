@@ -16,7 +16,9 @@ from planner.charts.marks import INK
 
 PAPER = {"light": "#FFFFFF", "dark": "#0F1419"}
 """The page behind a chart, by appearance: words over lines have an edge of it."""
-SHAPES = {"fits": "circle", "tight": "square", "out of memory": "cross"}
+SHAPES = {
+    "fits": "circle", "tight": "square", "incomplete": "triangle", "out of memory": "cross"
+}  # fmt: skip
 """A point's shape, by its verdict."""
 Spec = dict[str, Any]
 

@@ -164,7 +164,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
     if typical is not None and typical.step_seconds is not None:
         shape = typical.plan.length_distribution
         lines.append(
-            "That is with every response at its cap. With a typical shape, "
+            "That is with every response at the limit. With typical lengths, "
             f"{named(shape)} (length_distribution={shape}), a step takes "
             f"{_between(typical, typical.step_seconds)}; that shape is of {WHOSE}."
         )

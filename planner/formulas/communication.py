@@ -111,7 +111,7 @@ EXPOSED = Rate(
 )
 
 PIPELINE = Rate(
-    "collectives that layers do not hide",
+    "exposed collectives",
     "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds,"
     " collective_seconds * (1 - 1 / slowdown) - idle_seconds, 0) + last_seconds)",
     unit="seconds",
@@ -124,7 +124,7 @@ PIPELINE = Rate(
     ignores="that products slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
-    "reduction that the backward does not hide",
+    "exposed gradient reduction",
     "updates * maximum(reduce_seconds - backward_seconds,"
     " reduce_seconds * (1 - 1 / slowdown) - idle_seconds, bucket_seconds)",
     unit="seconds",

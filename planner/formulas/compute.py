@@ -23,7 +23,7 @@ from planner.numeric import Num
 KAPLAN = "Kaplan et al. 2020 (arXiv 2001.08361), section 2.1, counted per matrix"
 
 LAYER_FLOPS = Rate(
-    "matrix products of one layer",
+    "GEMMs of one layer",
     "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + projections * intermediate)",
     unit="FLOPs",
     source=KAPLAN,
@@ -31,7 +31,7 @@ LAYER_FLOPS = Rate(
     ignores="norms, activation functions, rotary embedding and biases (under 1%)",
 )
 SPARSE_LAYER_FLOPS = Rate(
-    "matrix products of one layer with experts",
+    "GEMMs of one layer with experts",
     "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + experts"
     " + experts_per_token * projections * expert_intermediate)",
     unit="FLOPs",

@@ -54,7 +54,7 @@ STEP = Rate(
     ignores="launches of batches larger than the largest graph, whose layers are compiled",
 )
 PREFILL = Rate(
-    "prompts' prefill",
+    "prefill",
     "passes * maximum(pass_seconds, launch_seconds)",
     unit="seconds",
     source=KERNELS,
@@ -63,7 +63,7 @@ PREFILL = Rate(
     ignores="that decoding sequences share some passes",
 )
 PREFILL_ATTENTION = Rate(
-    "attention of the prompts",
+    "prefill attention",
     "passes * pass_seconds",
     unit="seconds",
     source=KERNELS,
@@ -71,7 +71,7 @@ PREFILL_ATTENTION = Rate(
     ignores="the few tokens of a shared prompt that fill no block",
 )
 PRODUCTS = Rate(
-    "products of decoding",
+    "decode GEMMs",
     "steps * step_seconds",
     unit="seconds",
     source=KERNELS,
@@ -79,21 +79,21 @@ PRODUCTS = Rate(
     "that its tokens chose.",
 )
 ATTENTION = Rate(
-    "attention of decoding",
+    "decode attention",
     "steps * step_seconds",
     unit="seconds",
     source=KERNELS,
     why="Each running sequence reads its own keys and values.",
 )
 COPIED_CACHE = Rate(
-    "cache copied at every token",
+    "KV cache copied at every token",
     "steps * 2 * sequences * tokens * bytes_per_token / (bandwidth_bytes_per_second * share)",
     unit="seconds",
     source="transformers 5.23 DynamicLayer.update: torch.cat builds the longer tensor",
     why="Each layer's keys and values are read and written whole to add one token.",
 )
 SMALL = Rate(
-    "small kernels of decoding",
+    "small decode kernels",
     "steps * step_seconds",
     unit="seconds",
     source=SMALL_KERNELS.source,
@@ -107,14 +107,14 @@ HEAD = Rate(
     why="Every running sequence meets the vocabulary once a step.",
 )
 REDUCTIONS = Rate(
-    "all-reduces of decoding",
+    "decode all-reduce",
     "steps * step_seconds",
     unit="seconds",
     source="vLLM's all-reduce as measured on the card, or NCCL's by the link",
     why="An engine over several GPUs adds up their parts twice a layer.",
 )
 HOST = Rate(
-    "waiting for the host while decoding",
+    "decode waiting for the CPU",
     "steps * maximum(maximum(in_turn * kernel_seconds + host_seconds, launch_seconds)"
     " - kernel_seconds, 0)",
     unit="seconds",
@@ -138,7 +138,7 @@ REWARDS = Rate(
     why="So many rewards at a time, once the responses are there.",
 )
 REWARDS_LEFT = Rate(
-    "rewards that decoding does not hide",
+    "exposed reward time",
     "rounds * maximum(reward_seconds, behind_seconds)",
     unit="seconds",
     source="what the plan says of its rule or its machine; verl 0.9.1 agent_loop.py "

@@ -135,7 +135,7 @@ ENGINE_WEIGHTS = Formula(
 )
 
 ENGINE_WORKING_SET = Formula(
-    "engine working set",
+    "vLLM working memory",
     "maximum(value_bytes * tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel)), "
     "3 * value_bytes * tokens * hidden + (12 + value_bytes) * max_num_seqs * vocab)",
     category="engine",
@@ -148,7 +148,7 @@ ENGINE_WORKING_SET = Formula(
 )
 
 ENGINE_EXPERT_WORKSPACE = Formula(
-    "engine workspace of experts",
+    "vLLM expert workspace",
     "max_num_batched_tokens * experts_per_token"
     " * (maximum(ceil_div(2 * expert_intermediate, tensor_parallel), hidden)"
     " + ceil_div(expert_intermediate, tensor_parallel)) * value_bytes",
@@ -159,7 +159,7 @@ ENGINE_EXPERT_WORKSPACE = Formula(
 )
 
 ENGINE_BUFFERS = Formula(
-    "engine input buffers",
+    "vLLM input buffers",
     "max_num_batched_tokens * hidden * value_bytes",
     category="engine",
     source="vLLM v1/worker/gpu_model_runner.py: inputs_embeds, made for every model before weights "
@@ -170,7 +170,7 @@ ENGINE_BUFFERS = Formula(
 )
 
 ENGINE_GRAPHS = Formula(
-    "engine CUDA graphs",
+    "vLLM CUDA graphs",
     "captures * (capture_bytes + layers * layer_bytes) * times // 1000",
     category="engine",
     source="vLLM captures piecewise graphs for 1, 2, 4, 8 … tokens up to min(2 max_num_seqs, 512) "
@@ -181,7 +181,7 @@ ENGINE_GRAPHS = Formula(
 )
 
 ENGINE_LIBRARIES = Formula(
-    "engine libraries",
+    "vLLM libraries",
     "library_bytes",
     category="engine",
     source="catalog/device_constants.py: what vLLM logs as memory outside PyTorch, from "

@@ -17,7 +17,7 @@ MEASURED = (
 A_LAYER = "efficiencies.json hf-step-seconds-per-layer, of a Llama layer's forward of 40 kernels"
 
 LAUNCHES = Rate(
-    "launches that outlast the computation",
+    "kernel launch overhead",
     "maximum(forwards * layers * kernels / usual_kernels * pass_by_forward * launch_seconds"
     " - computed_seconds, 0)",
     unit="seconds",
@@ -44,7 +44,7 @@ projections 82 in place of 40, and took 0.77 and 0.75 of as much longer forward,
 backward."""
 
 HOOKS = Rate(
-    "FSDP2's hooks that outlast the computation",
+    "FSDP2 hook overhead",
     "maximum(layers * (gathers * launches_a_gather + reductions * launches_a_reduction)"
     " * launch_seconds - spare_seconds, 0)",
     unit="seconds",
@@ -66,7 +66,7 @@ OUTLASTING = LAUNCHES.name, HOOKS.name
 """Terms of a pass that the card spends waiting."""
 
 UPDATE = Rate(
-    "updates' launches that outlast the clipping",
+    "optimizer launch overhead",
     "maximum(rounds * tensors * launches_a_tensor * launch_seconds - clipping_seconds, 0)",
     unit="seconds",
     source=f"{A_LAYER}; a tensor: {MEASURED}, step and zero_grad of fused AdamW; torch 2.13 "

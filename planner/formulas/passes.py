@@ -16,7 +16,7 @@ OWN_KERNELS = "accuracy/measured/kernels-h100-80gb.json"
 FLASH = "FlashAttention-2 (arXiv 2307.08691)"
 
 PRODUCTS = Rate(
-    "matrix products",
+    "GEMMs",
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=f"{TABLES}; that gradients are as fast: {OWN_KERNELS}",
@@ -110,14 +110,14 @@ ADAPTERS = Rate(
     why="Two narrow products for each adapted projection, which fill little of a card.",
 )
 HEAD = Rate(
-    "language model head, products",
+    "LM head GEMMs",
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
     why="Every scored position meets the whole vocabulary, as many rows at once as the loss makes.",
 )
 RECOMPUTED = Rate(
-    "forward again under checkpointing",
+    "recompute",
     "times * forward_seconds",
     unit="seconds",
     source="torch.utils.checkpoint: the layers' forward runs once more before their backward",
@@ -132,21 +132,21 @@ DEQUANTISED = Rate(
     ignores="scales, and that the kernel may be limited by its table look-ups",
 )
 CAST_WEIGHTS = Rate(
-    "weights cast for autocast",
+    "autocast weight casts",
     "uses * elements * 6",
     unit="bytes",
     source="torch autocast: fp32 weights are cast once in each forward, their gradients back",
     why="Four bytes read and two written, or the other way round.",
 )
 ACCUMULATED = Rate(
-    "gradients added to earlier ones",
+    "gradient accumulation",
     "additions * elements * 3 * value_bytes",
     unit="bytes",
     source="torch AccumulateGrad: both read, one written, for each micro-batch after the first",
     why="Small micro-batches add up a whole model's gradients again and again.",
 )
 COPIED_SHARDS = Rate(
-    "copies around gathers and reductions",
+    "copies around collectives",
     "gathers * elements * gathered_bytes + reductions * trainable * reduced_bytes",
     unit="bytes",
     source="torch 2.13 FSDP2 _fsdp_collectives.py: split_with_sizes_copy, chunk_cat (read)",

@@ -16,7 +16,7 @@ UPDATE_BYTES = Rate(
     ignores="launches, which are a term of their own",
 )
 CLIPPED_BYTES = Rate(
-    "bytes of clipping gradients",
+    "gradient clipping",
     "rounds * elements * 3 * gradient_bytes",
     unit="bytes",
     source="torch 2.13 nn/utils/clip_grad.py (read): norms, then every gradient scaled",
@@ -24,7 +24,7 @@ CLIPPED_BYTES = Rate(
     ignores="the sum of norms over GPUs, one small collective",
 )
 HOST_UPDATE = Rate(
-    "update by the host's processors",
+    "optimizer step on the CPU",
     "rounds * ranks_per_node * elements * seconds_per_element",
     unit="seconds",
     source="efficiencies.json host-update-seconds: DeepSpeedCPUAdam",

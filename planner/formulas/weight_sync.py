@@ -6,7 +6,7 @@ from planner.formulas.communication import NCCL
 from planner.formulas.duration import Rate
 
 GATHERED = Rate(
-    "weights gathered for the engine",
+    "weights gathered for vLLM",
     "gather_seconds + (weights - 1) * latency_seconds",
     unit="seconds",
     source=NCCL + "; TRL 1.16 vllm_generation.py and verl 0.9.1 get_per_tensor_param (read): "
@@ -16,7 +16,7 @@ GATHERED = Rate(
     ignores="what Python spends on each weight",
 )
 FETCHED = Rate(
-    "weights from host RAM for the engine",
+    "vLLM weights from host RAM",
     "trips * size_bytes / (slot_bytes_per_second * share)",
     unit="seconds",
     source="verl 0.9.1 fsdp/transformer_impl.py get_per_tensor_param (read): under FSDP2 each "
@@ -28,7 +28,7 @@ FETCHED = Rate(
     ignores="memory that is not pinned, as verl's is not after its first offload: it is slower",
 )
 SENT = Rate(
-    "weights sent to the engine",
+    "weights sent to vLLM",
     "size_bytes / bytes_per_second",
     unit="seconds",
     source="TRL 1.16 vllm_client.py packed_nccl_broadcast_producer, verl 0.9.1 "
@@ -38,7 +38,7 @@ SENT = Rate(
     ignores="buffers being sent while the next are gathered",
 )
 REQUESTED = Rate(
-    "requests to the engine",
+    "requests to vLLM",
     "requests * request_seconds",
     unit="seconds",
     source="efficiencies.json engine-request-seconds",
@@ -52,7 +52,7 @@ PACKED = Rate(
     why="Each weight is read, and written into the bucket that the engine sees.",
 )
 LOADED = Rate(
-    "weights loaded by the engine",
+    "vLLM loading weights",
     "weights * tensor_seconds + touched_bytes / (bandwidth_bytes_per_second * share)",
     unit="seconds",
     source="efficiencies.json engine-load-seconds-per-tensor; vLLM load_weights (read): a name, a "
@@ -61,7 +61,7 @@ LOADED = Rate(
     ignores="what some calls cost that load one weight only",
 )
 WOKEN = Rate(
-    "engine's memory given back to it",
+    "vLLM waking up",
     "size_bytes / remap_bytes_per_second",
     unit="seconds",
     source="efficiencies.json remap-bytes-per-second; vLLM cumem.py (read)",
@@ -70,7 +70,7 @@ WOKEN = Rate(
     ignores="giving the memory up before, which is quicker",
 )
 AGAIN = Rate(
-    "weights to the engine before each batch",
+    "weights to vLLM before each batch",
     "times * seconds_each",
     unit="seconds",
     source="TRL 1.16 vllm_generation.py generate (read): sleep(level=2) after each, and "

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def words(plan: Plan) -> str:
-    """What a plan's time rests on, to stand beside it: ``every response at its cap of …``."""
+    """What a plan's time rests on, to stand beside it: ``every response at the …-token limit``."""
     cap = f"{plan.response_tokens:,}"
     if not plan.length_distribution:
-        return f"every response at its cap of {cap} tokens"
+        return f"every response at the {cap}-token limit"
     lengths, shape = lengths_of(plan), from_text(plan.length_distribution)
     kind = "lognormal"
     if isinstance(shape, Histogram):
@@ -33,13 +33,13 @@ def prompts(plan: Plan) -> str:
     """How long a plan's prompts are, beside its responses."""
     if says_prompts(plan):
         return f"prompts of {plan.mean_prompt_tokens:,} tokens on average"
-    return f"every prompt at its cap of {plan.prompt_tokens:,} tokens"
+    return f"every prompt at the {plan.prompt_tokens:,}-token limit"
 
 
 def named(text: str) -> str:
     """A distribution's text as a list of changes says it."""
     if not text:
-        return "all at their cap"
+        return "all at the limit"
     shape = from_text(text)
     if isinstance(shape, Histogram):
         return f"counted, at most {shape.longest:,} tokens"

@@ -29,7 +29,7 @@ EMBEDDING_OUTPUT = Formula(
     source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
     why="Adapters' gradients end there: it outlives the first layer's backward.",
 )
-EMBEDDING_AGAIN = "embedding's weights arrive again"
+EMBEDDING_AGAIN = "embedding's all-gather again"
 """The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""
 
 

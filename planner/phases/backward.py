@@ -42,7 +42,7 @@ from planner.phases.vocabulary import training_head
 from planner.setup.workload import compile_breaks
 from planner.term import Instant, Term
 
-ARRIVE_AGAIN = "root's weights arrive again"
+ARRIVE_AGAIN = "root's all-gather again"
 """FSDP's first instant of a backward."""
 
 
@@ -126,7 +126,7 @@ def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
         if scene.fsdp and kind.last == role.arch.layers - 1 and len(kind.places) > 1:
             before.append(kind)
     for kind in before:
-        name = f"{kind.word}backward beside a reduction"
+        name = f"{kind.word}backward overlapping reduce-scatter"
         yield _coming_down(scene, role, kept, kind, kind.places[-2], name)
 
 

@@ -210,7 +210,7 @@ def arrivals(
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
-        yield "first weights, the embedding's, arrive", (*stays, *tables, buffer)
+        yield "first all-gather, of the embedding", (*stays, *tables, buffer)
         yield FIRST_ARRIVES, (*stays, first, own, buffer)
         if units.tables_apart(scene, role) == units.BOTH:
             beside = (all_layers, table) if stay else tables
@@ -218,14 +218,14 @@ def arrivals(
     elif not answers:
         yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role, left or there), first, own)
     if layers > 1:
-        yield "a layer's weights arrive", (*stays, all_layers, own, own, *head)
+        yield "a layer's all-gather", (*stays, all_layers, own, own, *head)
 
 
-EMBEDDING_ARRIVES = "embedding's weights arrive"
+EMBEDDING_ARRIVES = "embedding's all-gather"
 """FSDP's first instant of a forward, where the embedding is a unit of its own."""
-FIRST_ARRIVES = "first layer's weights arrive"
+FIRST_ARRIVES = "first layer's all-gather"
 """FSDP's first instant of a forward's layers."""
-HEAD_ARRIVES = "head's weights arrive"
+HEAD_ARRIVES = "head's all-gather"
 """FSDP's last instant of a forward's layers, where the head is a unit of its own."""
 
 

@@ -36,7 +36,7 @@ def held(scene: Scene, state: Engine) -> Iterator[Term]:
     if state == "weights":
         yield weights
     elif plan.vllm_sleep_level == 1:
-        label = "engine weights, asleep in host RAM"
+        label = "vLLM weights, asleep in host RAM"
         yield host.offloaded(scene, ROLE, label, weights.bytes, scene.policy.layout)
 
 

@@ -34,7 +34,7 @@ def scored(
         share_percent=engine.share_percent,
         kept_bytes=device_constants.ENGINE_COMMUNICATORS.bounded.centre,
     )
-    instant = Instant(name="engine awake", terms=(awake,), shared=(Standing(kind.moment), kept))
+    instant = Instant(name="vLLM awake", terms=(awake,), shared=(Standing(kind.moment), kept))
     return PhasePlan(
         kind=kind,
         role=role.name,

@@ -29,7 +29,7 @@ def rollout(scene: Scene) -> PhasePlan:
     if scene.plan.rollout != "vllm-separate":
         return phase
     terms = (*_separate(scene), *engine.arriving(scene))
-    arrive = Instant(name="weights arrive", terms=terms)
+    arrive = Instant(name="weights loading", terms=terms)
     return phase._replace(instants=(*phase.instants, arrive))
 
 
@@ -58,7 +58,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     sync = PhasePlan(
         kind=WEIGHT_SYNC,
         role="policy",
-        instants=(Instant(name="weights to the engine", terms=travel, shared=(beside,)),),
+        instants=(Instant(name="weights sent to vLLM", terms=travel, shared=(beside,)),),
         work=(Work(role=scene.policy, run="send"),),
         executed=False,
     )
@@ -72,9 +72,9 @@ def _generate(
     if kind == "hf":
         instants = _transformers(scene, response_tokens)
     elif kind == "vllm-colocated":
-        instants = (Instant(name="engine decodes", terms=(), shared=(Standing(GENERATING),)),)
+        instants = (Instant(name="vLLM decoding", terms=(), shared=(Standing(GENERATING),)),)
     else:
-        instants = (Instant(name="engine decodes", terms=_separate(scene)),)
+        instants = (Instant(name="vLLM decoding", terms=_separate(scene)),)
     return PhasePlan(
         kind=generates,
         role=engine.ROLE if kind != "hf" else "policy",

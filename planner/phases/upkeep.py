@@ -22,7 +22,7 @@ def load(scene: Scene) -> PhasePlan:
     largest = max(ours, key=lambda role: role.parameters)
     instants = [
         Instant(
-            name="weights arrive",
+            name="weights loading",
             terms=(largest.largest_tensor(), host.loaded(scene, largest, sharded=scene.gathers)),
             shared=(Standing(LOAD.moment, engine=False),),
         )
@@ -30,7 +30,7 @@ def load(scene: Scene) -> PhasePlan:
     if scene.plan.rollout == "vllm-colocated":
         # Trainers that offload between phases have done so before the engine claims its share.
         at_start = Standing(GENERATING, fresh=True)
-        instants.append(Instant(name="engine starts", terms=(), shared=(at_start,)))
+        instants.append(Instant(name="vLLM starting", terms=(), shared=(at_start,)))
     return PhasePlan(
         kind=LOAD, role="all", instants=tuple(instants), per_step=False, executed=False
     )

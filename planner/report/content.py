@@ -327,7 +327,7 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
     if footprint.doubt is not None and known:
         yield cut(f"Between brackets: {footprint.doubt.words.partition('. ')[0]}")
-        yield cut(f"Time is of {words(footprint.plan)}, behind {prompts(footprint.plan)}.")
+        yield cut(f"Times assume {words(footprint.plan)}, after {prompts(footprint.plan)}.")
     for sentence in (between_words(footprint), reference_words(footprint, paid)):
         if sentence:
             yield cut(sentence)

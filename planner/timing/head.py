@@ -36,7 +36,7 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
                 passes.HEAD,
                 again,
                 read(found, rows),
-                label="head again, products",
+                label="LM head GEMMs, recomputed",
                 look_ups=(look_ups.products, it.gpu, shape, it.dtype, False, False, rows),
             )
         times, found = 1 + trains, layers.products_share(it.gpu, shape, it.dtype, True, trains)

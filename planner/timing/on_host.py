@@ -40,7 +40,7 @@ def added(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     q = scene.q
     size = {"additions": _additions(scene, row), "elements": row.role.trainable / q.shards}
     sent = size["additions"] * size["elements"] * q.gradient_bytes
-    yield copied(scene, row, "gradients out before they are added", sent)
+    yield copied(scene, row, "gradient offload before accumulation", sent)
     yield by_host(row, ACCUMULATED.name, ACCUMULATED(**size, value_bytes=q.gradient_bytes))
 
 

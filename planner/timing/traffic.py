@@ -103,7 +103,7 @@ def _by_layer(
         yield UNKNOWN
         return
     layer_seconds = compute_seconds / row.rounds / layers
-    label = "gathers and reductions" if reduces else "gathers"
+    label = "all-gather and reduce-scatter" if reduces else "all-gather"
     if not (gathers or reduces):
         label = "host copies"
     first = gather + (0.0 if backward else root)
@@ -115,7 +115,7 @@ def _by_layer(
         traffic = _together(scene, gather + sent, copied)
         yield PIPELINE.term(
             role.name,
-            label=f"{label} that layers do not hide",
+            label=f"exposed {label}",
             rounds=rounds,
             first_seconds=first,
             layers=layers,
@@ -226,7 +226,7 @@ def _weights_moved(scene: Scene, row: Work) -> Iterator[TimeTerm]:
         yield UNKNOWN
         return
     yield BARE.term(
-        row.role.name, label="weights fetched and put away", times=2, seconds_each=seconds
+        row.role.name, label="weights to the GPU and back", times=2, seconds_each=seconds
     )
 
 

@@ -137,7 +137,7 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
             score_bytes=SCORES[backward] * it.value_bytes / 2,
         )
         size = size + arch.cache_layers * scores
-    yield by_memory(it, "norms, rotary embedding, activations and sums", size)
+    yield by_memory(it, "elementwise kernels", size)
 
 
 def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> TimeTerm:

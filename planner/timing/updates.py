@@ -66,10 +66,10 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
         if clipping_seconds is not None and not scene.zero_stage:  # which updates flat buffers
             yield launches.of_update(scene, row, clipping_seconds)
     elif plan.offload == "all":  # weights travel with each gather
-        yield copied(scene, row, "gradients out", row.rounds * own * q.gradient_bytes)
+        yield copied(scene, row, "gradient offload", row.rounds * own * q.gradient_bytes)
     else:
         back = q.gradient_bytes + q.compute_bytes
-        yield copied(scene, row, "gradients out, weights back", row.rounds * own * back)
+        yield copied(scene, row, "gradients to the CPU, weights back", row.rounds * own * back)
     if away:
         yield by_host(row, HOST_UPDATE.name, moved, plan.optimizer in ONE_PASS)
     elif plan.offload in ON_HOST:
@@ -83,7 +83,7 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
         )
     if plan.offload in STATE_WAITS:
         state = 2 * width + 4 * (scene.zero_stage > 0)
-        yield copied(scene, row, "optimizer state, there and back", 2 * own * state)
+        yield copied(scene, row, "optimizer state to the GPU and back", 2 * own * state)
     if scene.zero_stage in (1, 2):
         size = role.trainable * q.compute_bytes
         seconds = collective(scene, all_gather_seconds, size, q.shards)

@@ -20,9 +20,9 @@ MARGIN = 0.9
 """A plan fits up to this share of the budget; above it is tight."""
 MOST_WORDS = 20
 """Words of a headline."""
-GPU, TRAINERS, ENGINES = "GPU", "trainer's GPU", "engine's GPU"
+GPU, TRAINERS, ENGINES = "GPU", "training GPU", "rollout GPU"
 CARDS = (GPU, TRAINERS, ENGINES)
-HOST, START, LOADING = "host RAM of a node", "engine start", "loading"
+HOST, START, LOADING = "host RAM of a node", "vLLM start", "loading"
 LEADS: dict[Word, str] = {"fits": "Fits", "tight": "Tight", "out of memory": "Out of memory"}
 SEVERITY: tuple[Word, ...] = ("out of memory", "tight", "fits")
 
@@ -94,7 +94,7 @@ def _figures(sizes: tuple[int, int], budget: int, phase: str, *, over: bool) -> 
     """What is needed of what there is; its upper bound where that is ``over`` it."""
     least, most = sizes
     said = f"{read_gib(least)} of {read_gib(budget)} GiB, during {phase}"
-    return f"{said}; at most {read_gib(most)} GiB" if over else said
+    return f"{said}; up to {read_gib(most)} GiB" if over else said
 
 
 def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
@@ -123,8 +123,8 @@ def _start(scene: Scene) -> Iterator[Limit]:
     share, short = int(engine.share_bytes(scene)), int(engine.shortfall_bytes(scene))
     if short > 0:
         sentence = (
-            f"The engine's share of {read_gib(share)} GiB is {read_bytes(short)} too small for its "
-            "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
+            f"vLLM's {read_gib(share)} GiB are {read_bytes(short)} too few for its weights, its "
+            "working memory and one full-length sequence; raise gpu_memory_utilization or "
             "rollout_tensor_parallel."
         )
     else:
@@ -132,7 +132,7 @@ def _start(scene: Scene) -> Iterator[Limit]:
         apart = " of each of its own GPUs" if plan.rollout == "vllm-separate" else ""
         sentence = (
             f"vLLM reserves {read_gib(share)} GiB{apart} (gpu_memory_utilization "
-            f"{plan.gpu_memory_utilization:.3g}): KV cache for {holds}."
+            f"{plan.gpu_memory_utilization:.3g}) and can hold {holds}."
         )
     needed = share + short if short > 0 else int(engine.needed_bytes(scene))
     yield Limit(
@@ -184,10 +184,10 @@ def _headline(limit: Limit) -> str:
     sizes = limit.bytes, limit.high_bytes
     if limit.name == START:
         needs, share = read_gib(limit.bytes), read_gib(limit.budget_bytes)
-        return f"Does not start. The engine needs {needs} GiB, and its share is {share} GiB."
+        return f"Does not start. vLLM needs {needs} GiB and may take {share} GiB."
     over = limit.word == "tight" and limit.high_bytes > limit.budget_bytes
     figures = _figures(sizes, limit.budget_bytes, limit.phase, over=over)
-    of = {GPU: "Peak", TRAINERS: "Trainer's GPU: peak", ENGINES: "Engine's GPU: peak"}
+    of = {GPU: "Peak", TRAINERS: "Training GPU: peak", ENGINES: "Rollout GPU: peak"}
     what = of.get(limit.name, "A node's host RAM:")
     return f"{LEADS[limit.word]}. {what} {figures}."
 
@@ -207,14 +207,15 @@ def _beside(limits: Sequence[Limit], phases: Sequence[Phase], retries: int) -> I
     reserves = any(limit.name == START for limit in limits)
     if reserves and training.training_bytes not in said:
         needed = read_gib(training.training_bytes)
-        yield f"Training alone needs {needed} GiB, during {training.name}."
+        yield f"Training peaks at {needed} GiB, during {training.name}."
     doubted = max(phases, key=attrgetter("most_bytes"))
     budget = next(limit.budget_bytes for limit in limits if limit.name in CARDS)
     if most.device_bytes <= budget < doubted.most_bytes:
         name = f"{doubted.name[0].upper()}{doubted.name[1:]}"
-        yield f"{name} may need {read_gib(doubted.most_bytes)} GiB of a GPU."
+        yield f"{name} may need up to {read_gib(doubted.most_bytes)} GiB."
     if retries and most.device_bytes <= budget:
-        yield f"The allocator gives cached memory back {read_count(retries, 'time')} a step to fit."
+        times = read_count(retries, "time")
+        yield f"To fit, the allocator frees its cached memory {times} a step."
 
 
 def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str]) -> Footprint:

@@ -143,4 +143,8 @@ def _swept(plan: Plan, over: Mapping[str, list[Any]], speeds: Speeds | None) -> 
 def swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
     """A table of the plan over the axes, judged by the errors that measurements state."""
     table = _swept(plan, over, holding(session.speeds(), plan))
-    return stated_sweep(table, footprint(plan), own_comparisons(plan.method))
+    found = stated_sweep(table, footprint(plan), own_comparisons(plan.method))
+    if footprint(plan).verdict.incomplete:  # no plan of which a part is left out fits
+        over_it = found["verdict"].astype(str) == "out of memory"
+        found = found.assign(verdict=found["verdict"].astype(object).where(over_it, "incomplete"))
+    return found

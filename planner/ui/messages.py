@@ -21,8 +21,8 @@ from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.elements import row, said, text_table
 from planner.ui.inputs.groups import GROUPS
+from planner.ui.state import address, session
 from planner.ui.state import draft as drafts
-from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.units import read_count
 from planner.wording.choices import spoken as choice
@@ -131,8 +131,17 @@ def impossible(draft: Draft) -> None:
             )
 
 
-def about_the_edit(draft: Draft) -> None:
-    """What the last edit changed besides, and what it would change where less had been chosen."""
+def about_the_edit(draft: Draft, place: str = "") -> None:
+    """What the last edit changed besides, and what it would change where less had been chosen.
+
+    It stands on the page that was open when the edit was made, and on no other.
+    """
+    place = place or address.page_path()
+    told_on = st.session_state.get("told on")
+    if told_on is None or told_on[0] is not draft:
+        told_on = st.session_state["told on"] = (draft, place)
+    if told_on[1] != place:
+        return
     told = [one for one in draft.followed if one.field != "framework_version"]
     if told or drafts.offered(draft) is None:
         followed(draft)

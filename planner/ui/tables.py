@@ -40,11 +40,17 @@ def bar_peaks(footprint: Footprint, unit: Unit) -> list[Peak]:
             unit.value(phase.device_bytes),
             unit.value(phase.least_bytes),
             unit.value(phase.most_bytes),
-            phase_word(phase, footprint.budget_bytes),
+            _word(footprint, phase),
             phase.instant,
         )
         for phase in footprint.phases
     ]
+
+
+def _word(footprint: Footprint, phase: Phase) -> str:
+    """Of the rest of a plan, of which something is left out, no phase is called good."""
+    whole = not footprint.verdict.incomplete
+    return phase_word(phase, footprint.budget_bytes) if whole else footprint.verdict.said
 
 
 def phase_word(phase: Phase, budget_bytes: int) -> str:
@@ -69,8 +75,8 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
         rows.append(
             {
                 "Phase": phase_name(phase),
-                "Verdict": phase_word(phase, footprint.budget_bytes),
-                "Share of card": round(phase.device_bytes / footprint.budget_bytes, 2),
+                "Verdict": _word(footprint, phase),
+                "Share of GPU": round(phase.device_bytes / footprint.budget_bytes, 2),
                 **sizes,
                 f"Host RAM, {unit.name}": None if host is None else unit.value(host),
                 "Error": interval(error.low, error.high) if error else interval(None, None),

@@ -1,4 +1,4 @@
-"""The answer first: one sentence, the figures beside it, and what decides it."""
+"""The answer first: one sentence, the figures below it, and what sets the peak."""
 
 from __future__ import annotations
 
@@ -11,45 +11,49 @@ from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
+from planner.phases import engine
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
 from planner.ui import compute
 from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said, tell
+from planner.ui.gauge import used_of
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
-from planner.wording.display import UNKNOWN, interval, percent, plain
+from planner.wording.display import UNKNOWN, interval, kind_of, percent, plain
 from planner.wording.fields import labelled
 
 SHOWN_CATEGORIES = 3
-UNKNOWABLE = (
-    "nobody can know exactly what the driver, libraries and CUDA graphs take, and what the "
-    "allocator holds unused"
-)
+VARY = "Range: driver, CUDA graphs and allocator fragmentation vary."
 
 
 def sentence(footprint: Footprint) -> None:
-    """What is assumed, then the headline with an icon and a colour, then every limit and fault.
-
-    It says whose it is while an input is wrong. The headline stays in sight while the page is
-    scrolled; a narrow window keeps its short form there.
-    """
-    verdict = footprint.verdict
+    """What is assumed, then the headline with an icon and a colour, then every limit and fault."""
     with st.container(key="verdict-short"):
         short(footprint)
+    headline(footprint)
+    limits(footprint.verdict)
+
+
+def headline(footprint: Footprint) -> None:
+    """What is assumed, then the verdict, in colour, and of which plan it is.
+
+    It says whose it is while an input is wrong. It stays in sight while the page is scrolled; a
+    narrow window keeps its short form there.
+    """
+    used = used_of(footprint)
     for each in footprint.assumptions:
-        st.markdown(f":material/info: {said(each)}.")
+        st.markdown(f":material/info: {said(f'{each[0].upper()}{each[1:]}')}.")
     with st.container(key="verdict"):
         if session.answers_another():
-            tell("neutral", f"Still showing the last plan that works: {verdict.sentence}")
+            tell("neutral", f"Still showing the last plan that works: {used.sentence}")
         else:
-            tell(TONES[verdict.said], verdict.sentence)
+            tell(TONES[used.word], used.sentence)
         about = plain(whole_subject(footprint.plan))
-        st.caption(f"The rest: {about}" if verdict.incomplete else about)
-    _limits(verdict)
+        st.caption(f"The rest: {about}" if footprint.verdict.incomplete else about)
 
 
-def _limits(verdict: Verdict) -> None:
+def limits(verdict: Verdict) -> None:
     """Every other limit and fault, each with the sign of its own word."""
     # Of the rest of a plan nothing is called good.
     signed = () if verdict.incomplete else verdict.limits
@@ -67,10 +71,11 @@ def _sign(word: Word | None) -> str:
 
 def short(footprint: Footprint) -> None:
     """The verdict in a line, for a window that has room for no more."""
-    lead, unit = why_not(footprint), session.unit()
-    part, word = footprint.verdict.incomplete, footprint.verdict.said
-    peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
-    badge = f":{COLORS[word]}-badge[:material/{ICONS[word]}: {lead[0].upper()}{lead[1:]}]"
+    lead, unit, used = why_not(footprint), session.unit(), used_of(footprint)
+    part = footprint.verdict.incomplete
+    peak, card = unit.value(used.device_bytes), session.read(used.budget_bytes)
+    color, icon = COLORS[used.word], ICONS[used.word]
+    badge = f":{color}-badge[:material/{icon}: {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
         badge = ":gray-badge[:material/info: The last plan that works]"
     needs = ""
@@ -95,23 +100,23 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     unknown = UNKNOWN if runs else "—"
     figures = throughput(footprint, cost)
     usd = figures.get("usd_run")
-    places = cards(6, 105)
+    used = used_of(footprint)
+    places = cards(3, 105)
     card(
         places,
         "GPU peak",
-        session.read(footprint.device_bytes),
-        f"{percent(footprint.device_bytes / footprint.budget_bytes)} of card",
-        "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
-        "context and whatever sits beside it. The card has "
-        f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
-        "off" if session.answers_another() else COLORS[footprint.verdict.said],
+        session.read(used.device_bytes),
+        f"{percent(used.share)} of GPU",
+        "What nvidia-smi shows at the peak: PyTorch's reserved memory, the CUDA context, NCCL and "
+        f"vLLM. The GPU has {session.read(used.budget_bytes)}, as the driver reports it.",
+        "off" if session.answers_another() else COLORS[used.word],
     )
     card(
         places.cell(column_span=2),
         "Worst phase",
         phase_name(worst),
         worst.instant,
-        "A step is a row of phases; the one with the highest peak decides.",
+        "The phase of a step with the highest peak, and the moment of it.",
     )
     seconds = footprint.step_seconds if runs else None
     card(
@@ -124,8 +129,8 @@ def figures(footprint: Footprint, cost: Cost) -> None:
             footprint.high_seconds,
             partial(read_seconds_bounds, seconds or 0.0),
         ),
-        "Operations and bytes against the card's peak rates (a roofline), at the share of them "
-        f"that was measured: {footprint.seconds_source}. {_doubt(footprint)}",
+        "A roofline: FLOPs and bytes at the share of the GPU's peak rates that was measured: "
+        f"{footprint.seconds_source}. {_doubt(footprint)}",
     )
     card(
         places,
@@ -139,23 +144,19 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "Host RAM",
         session.read(footprint.host_bytes),
         _per_node(footprint),
-        "Of one node, the most of any phase: loading, offloading and checkpoint saving take "
-        "memory of the node, not of the GPU. What the driver and torch's CUDA build take of it in "
-        "each process is published between two ends.",
+        "The most that one node needs in any phase, for loading, offloading and saving "
+        "checkpoints. The range is what the driver and PyTorch take in each process.",
     )
 
 
-def rests_on(footprint: Footprint, cost: Cost) -> None:
-    """Below the figures: how sure the peak is, and whose price the money is at."""
+def rests_on(footprint: Footprint) -> None:
+    """How sure the peak is; where nobody measured it, a line above the headline says so."""
     error = footprint.error
-    known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
-    span = ""
-    if footprint.low_bytes < footprint.high_bytes:
-        least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
-        span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
-    runs = footprint.priced
-    price = f"  \n{_price_line(cost)}" if runs else ""
-    st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
+    parts = [VARY] if footprint.low_bytes < footprint.high_bytes else []
+    if error.low is not None:
+        parts.append(f"Error of the peak: {interval(error.low, error.high)}; {error.source}")
+    if parts:
+        st.caption(" ".join(parts))
 
 
 def _below(
@@ -180,62 +181,71 @@ def _per_node(footprint: Footprint) -> str:
 
 
 def _doubt(footprint: Footprint) -> str:
-    return "" if footprint.doubt is None else f"The interval: {footprint.doubt.words}"
+    return "" if footprint.doubt is None else f"The range: {footprint.doubt.words}"
 
 
-def _price_line(cost: Cost) -> str:
+def price(footprint: Footprint, cost: Cost) -> None:
+    """At whose price the money is; nothing where the plan has none."""
+    if not footprint.priced:
+        return
     if cost.price_per_gpu_hour is None:
-        return "Price: nobody has listed one for this card; type yours under Time and money."
-    per_hour = f"Price: {read_usd(cost.price_per_gpu_hour)} per GPU-hour"
+        st.caption("Nobody lists a price for this GPU; type yours under Time and money.")
+        return
+    per_hour = f"Price: {read_usd(cost.price_per_gpu_hour)} per GPU-hour".replace("$", r"\$")
     if not cost.price_date:
-        return f"{per_hour}, typed in."
+        st.caption(f"{per_hour}, as you typed it.")
+        return
     old = " :orange-badge[older than 60 days]" if cost.price_is_old else ""
-    return f"{per_hour}, middle of the list prices of {cost.price_date}.{old}"
+    st.caption(f"{per_hour}, median list price of {cost.price_date}.{old}")
 
 
 def _price(cost: Cost) -> str:
     if cost.price_per_gpu_hour is None:
-        return "Nobody's price for this card is known; type one in under Time and money."
+        return "Nobody lists a price for this GPU; type yours under Time and money."
     old = " **Older than 60 days; check it.**" if cost.price_is_old else ""
     return (
         f"{read_usd(cost.price_per_gpu_hour)} per GPU-hour, {cost.price_source} "
-        f"({cost.price_date}).{old} GPU hours only; storage and traffic are not counted."
+        f"({cost.price_date}).{old} GPU-hours only: no storage, no traffic."
     )
 
 
-def what_decides(footprint: Footprint) -> None:
-    """What fills the card at the worst moment: its largest categories and their largest terms."""
-    worst = footprint.worst
-    sums = sorted(worst.by_category().items(), key=lambda row: -row[1])[:SHOWN_CATEGORIES]
+def what_sets(footprint: Footprint, phase: Phase) -> None:
+    """What fills the GPU at a phase's peak: its largest categories and their largest terms."""
+    worst = phase is footprint.worst
+    st.subheader(
+        "What sets the peak" if worst else f"What fills {phase_name(phase)}", anchor="peak"
+    )
+    sums = sorted(phase.by_category().items(), key=lambda row: -row[1])[:SHOWN_CATEGORIES]
     parts = [
-        f"**{category}** {session.read(size)} ({percent(size / worst.device_bytes)}"
-        f"{_largest(worst, category, size)})"
+        f"- **{kind_of(category)}** {session.read(size)} ({percent(size / phase.device_bytes)})"
+        f"{_largest(phase, category, size)}"
         for category, size in sums
     ]
-    others = [phase for phase in footprint.phases if phase is not worst]
-    ranked = sorted(others, key=lambda phase: -phase.device_bytes)[:1]
+    others = [one for one in footprint.phases if one is not phase]
+    ranked = sorted(others, key=lambda one: -one.device_bytes)[:1]
     runner = "".join(
-        f" The next phase, {phase_name(second)}, needs {session.read(second.device_bytes)}."
+        f"Next highest: {phase_name(second)}, {session.read(second.device_bytes)}."
         for second in ranked
+        if worst
     )
-    st.markdown(
-        f"**What decides it.** At the worst moment ({worst.instant}): {'; '.join(parts)}.{runner}"
-    )
+    lead = f"{phase_name(phase)}, {phase.instant}: {session.read(phase.device_bytes)}"
+    st.markdown("\n".join([f"{lead[0].upper()}{lead[1:]}", "", *parts, "", runner]))
 
 
 def _largest(phase: Phase, category: str, size: int) -> str:
-    """The term that is most of a category, unless the category is that term alone."""
+    """The term that is most of a category."""
     own = [term for term in phase.terms if term.category == category and not term.host]
     first = max(own, key=lambda term: int(term.bytes))
-    share = "" if int(first.bytes) == size else f"of it {session.read(int(first.bytes))} "
-    return f", {share}{first.name} of the {first.role}"
+    part = "" if int(first.bytes) == size else f" {session.read(int(first.bytes))}"
+    of = "" if first.role in ("process", engine.ROLE) else f" of the {first.role}"
+    return f": {first.name}{of}{part}"
 
 
 def cached_reference(footprint: Footprint, cost: Cost) -> None:
     """What a cached reference costs that the peak does not show; nothing where there is none."""
     words = reference_words(footprint, cost)
     if words:
-        st.markdown(f"**What the cached reference costs.** {words}".replace("$", r"\$"))
+        st.markdown(f"**Cost of the cached reference.** {words}".replace("$", r"\$"))
 
 
 def cautions(footprint: Footprint) -> None:
@@ -244,7 +254,7 @@ def cautions(footprint: Footprint) -> None:
         st.warning(labelled(text), icon=":material/info:")
     longest = compute.longest_responses(footprint.plan)
     if longest:
-        st.markdown(f"**The longest responses.** {longest}")
+        st.markdown(f"**Longest response.** {longest}")
 
 
 def assumes(footprint: Footprint) -> None:

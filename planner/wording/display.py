@@ -38,6 +38,15 @@ UNITS = {"GiB": Unit("GiB", GIB), "GB": Unit("GB", GB)}
 """GiB is 2**30 bytes, what the driver and torch count in; GB is 10**9, what sellers say."""
 
 
+KINDS: Mapping[str, str] = {"engine": "vLLM"}
+"""What a category of memory is called where its own word is no reader's."""
+
+
+def kind_of(category: str) -> str:
+    """A category of memory as a person reads it."""
+    return KINDS.get(category, category)
+
+
 def percent(share: float) -> str:
     """A share in percent, with a decimal only where it matters."""
     return f"{share:.1%}" if 0 < abs(share) < 0.01 else f"{share:.0%}"

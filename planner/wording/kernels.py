@@ -15,7 +15,7 @@ from planner.units import read_count, read_seconds
 from planner.wording.display import percent
 
 KINDS = {
-    "products": "product",
+    "products": "GEMM",
     "prefill": "prefill attention",
     "decode": "decode attention",
     "experts": "experts",
@@ -104,7 +104,7 @@ def how_much(found: Opened) -> str:
     """What of a cause its listed kernels are, and what the rest of it is."""
     listed, many = shown(found), len(found.kernels)
     if len(listed) == many and not found.beside:
-        return "These kernels are all of it."
+        return "All of it."
     added = sum(one.seconds for one in found.beside if one.seconds > 0)
     whole = found.kernel_seconds + added
     share = percent(sum(one.seconds for one in listed) / whole)
@@ -119,15 +119,15 @@ def rests_on(kind: str, found: Explanation) -> str:
     """Whose table answered, how it was asked, and under which versions."""
     tables = found.tables
     if found.benchmark:
-        return f"by this card's own benchmark ({found.benchmark})"
+        return f"by this GPU's own benchmark ({found.benchmark})"
     if tables.own:
-        return f"measured on this card under {tables.version}"
-    stretched = f"at {found.stretch:.3g} times {STRETCHED[kind]}, since bandwidths differ so"
+        return f"measured on this GPU with {tables.version}"
+    stretched = f"at {found.stretch:.3g} times {STRETCHED[kind]}, the ratio of the bandwidths"
     gain = ""
     if found.gain != 1:
-        gain = f"; this card's peak counts {found.gain:.3g} times, by what its products reach of it"
+        gain = f"; this GPU's peak counts {found.gain:.3g} times, by what its GEMMs reach of it"
     lender = gpu(tables.card).name
-    return f"borrowed from {lender} ({tables.version}), asked {stretched}{gain}"
+    return f"borrowed from {lender} ({tables.version}), looked up {stretched}{gain}"
 
 
 def factors(one: Kernel) -> str:

@@ -62,7 +62,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     heading = page.get_by_role("heading", name="Check with a dry run")
     heading.scroll_into_view_if_needed()
     place = heading.bounding_box()
-    below = page.get_by_role("heading", name="Every number, opened")
+    below = page.get_by_role("heading", name="Breakdown")
     process = worker(server)
     os.kill(process, signal.SIGSTOP)  # a step of a second could be over before it is looked at
     start(page)

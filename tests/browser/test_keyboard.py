@@ -122,7 +122,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 def takes_other_gpus(page: Page) -> None:
-    to_radio(page, "Closed")
+    to_radio(page, "Hide")
     press(page, "ArrowRight", "Space")
     expect(page.get_by_text("Cheapest:")).to_be_visible()
     to_field(page, "Or by name")

@@ -281,7 +281,7 @@ def types_only(visitor: Visitor) -> str:
     )
 
 
-TAKES = r"/^(check\s*)?(Apply|Make it fit|Use the room)/"
+TAKES = r"/^(check\s*)?(Apply|Make it fit|Use the (room|free memory))/"
 """Words of a button that takes a piece of advice, after its icon's name."""
 
 
@@ -296,7 +296,7 @@ def _tab_to(visitor: Visitor, there: str) -> None:
 @walk("the cheapest of eight cards")
 def finds_the_cheapest(visitor: Visitor) -> str:
     visitor.open()
-    which = visitor.page.get_by_role("radio", name="Which GPUs", exact=True)
+    which = visitor.page.get_by_role("radio", name=re.compile("^(Which GPUs|GPU options)$"))
     if which.count():
         visitor.click(which)
         said = visitor.page.get_by_test_id("stMarkdown").filter(has_text=re.compile("^Cheapest"))

@@ -15,7 +15,7 @@ import pytest
 
 from planner.charts import bars as bars_of
 from planner.charts import marks
-from planner.charts.bar_words import LETTER
+from planner.charts.bar_words import ABOVE, ASIDE, LETTER
 from planner.charts.bars import Part, Peak
 from planner.term import CATEGORIES
 
@@ -28,9 +28,12 @@ PARTS = [
     Part("policy backward", "parameters", 30.0),
 ]
 PEAKS = [
-    Peak("rollout", 42.0, 42.0, 42.0, "fits", "engine decodes"),
+    Peak("rollout", 42.0, 42.0, 42.0, "fits", "vLLM decoding"),
     Peak("policy backward", 95.0, 95.0, 95.0, "out of memory", "last layer"),
 ]
+
+
+NAMED = {"parameters", "vLLM", "overhead", "logits"}
 
 
 def bars(peaks: list[Peak] = PEAKS, **changes: Any) -> dict[str, Any]:
@@ -75,13 +78,13 @@ def test_every_category_has_a_colour_of_its_own() -> None:
 
 
 def solid(chart: dict[str, Any]) -> dict[str, Any]:
-    return next(layer for layer in chart["layer"] if "color" in layer["encoding"])
+    return chart["layer"][0]
 
 
 def test_bars_are_stacked_in_the_fixed_order_of_the_categories() -> None:
     chart = bars()
     rows = [row for row in rows_of(solid(chart)) if row["phase"] == "policy backward"]
-    ends = [(row["category"], row["from"], row["to"]) for row in rows]
+    ends = [(row["text"], row["from"], row["to"]) for row in rows]
     assert ends == [("parameters", 0.0, 30.0), ("logits", 30.0, 95.0)]
     assert solid(chart)["encoding"]["y"]["sort"] == ["rollout", "policy backward"]
 
@@ -89,10 +92,10 @@ def test_bars_are_stacked_in_the_fixed_order_of_the_categories() -> None:
 def test_what_an_engine_is_given_is_apart_behind_all_that_is_needed() -> None:
     chart = bars()
     needed = [row for row in rows_of(solid(chart)) if row["phase"] == "rollout"]
-    assert [row["category"] for row in needed] == ["parameters", "overhead", "engine"]
+    assert [row["text"] for row in needed] == ["parameters", "overhead", "vLLM"]
     (pool,) = [one for one in layers_with(chart, "bar") if "strokeDash" in one["mark"]]
     (row,) = rows_of(pool)
-    assert (row["category"], row["from"], row["to"]) == ("engine's pool", 18.0, 42.0)
+    assert (row["text"], row["from"], row["to"]) == ("KV cache", 18.0, 42.0)
     assert row["from"] == max(one["to"] for one in needed)
     assert pool["mark"]["fillOpacity"] < 0.5
 
@@ -101,44 +104,53 @@ def test_the_capacity_is_a_dashed_line_with_its_label_on_the_side_that_has_room(
     for capacity, side in ((80.0, "right"), (24.0, "left")):
         chart = bars(capacity=capacity)
         rule = next(one for one in layers_with(chart, "rule") if "strokeDash" in one["mark"])
-        assert rows_of(rule)[0] == {"capacity": capacity, "label": f"card: {capacity:.1f} GiB"}
+        assert rows_of(rule)[0] == {"capacity": capacity, "label": f"GPU: {capacity:.1f} GiB"}
         label = layers_with(chart, "text")[-1]
         assert (label["mark"]["align"], label["mark"]["dx"] < 0) == (side, side == "right")
         assert label["encoding"]["y"] == {"value": 0} and label["mark"]["dy"] < 0, "above all bars"
 
 
 def test_words_stand_beside_the_plot_and_never_cross_the_line() -> None:
-    words = layers_with(bars(), "text")[-2]
+    words = next(one for one in layers_with(bars(), "text") if one["mark"].get("dx") == ASIDE)
     assert words["encoding"]["x"] == {"value": "width"}
-    assert words["mark"]["align"] == "left" and words["mark"]["dx"] > 0
+    assert words["mark"]["align"] == "left"
     assert [row["text"] for row in rows_of(words)] == ["42.0  ✓ fits", "95.0  ✕ too much"]
 
 
 def test_a_name_stands_in_its_bar_where_the_plot_has_room_for_it() -> None:
     chart = bars()
     names = [row["text"] for layer in layers_with(chart, "text")[:2] for row in rows_of(layer)]
-    assert set(names) == {"parameters", "engine", "overhead", "logits", "pool"}
+    assert set(names) == {"parameters", "vLLM", "overhead", "logits", "KV cache"}
     steps = layers_with(chart, "text")[0]["transform"]
-    assert any("width" in step.get("filter", "") for step in steps)
+    assert any("width" in step.get("calculate", "") for step in steps)
+    assert {"filter": "datum.room > 0"} in steps
 
 
-def test_every_colour_is_in_the_legend_whatever_the_sizes_are() -> None:
-    """A narrow plot names no small part, and a legend that comes and goes would move the bars."""
-    present = ["parameters", "logits", "overhead", "engine"]
-    for end in (80.0, 800.0):
-        color = solid(bars(capacity=end))["encoding"]["color"]
-        assert color["scale"]["domain"] == present and "values" not in color["legend"]
-    assert {bars(capacity=end)["padding"]["top"] for end in (80.0, 800.0)} == {82}
+@pytest.mark.parametrize(("capacity", "keyed"), [(80.0, {"overhead"}), (8000.0, {*NAMED})])
+def test_what_no_bar_has_room_to_name_is_in_the_key(
+    capacity: float, keyed: set[str], tmp_path: Path
+) -> None:
+    """As it is drawn; and the bars are as far down, however many names the key has."""
+    drawn = tmp_path / "bars.svg"
+    alt.Chart.from_dict({**bars(capacity=capacity), "width": 600}).save(drawn)
+    said = [one.text for one in ElementTree.parse(drawn).iter() if one.text in NAMED]
+    assert {name for name in NAMED if said.count(name)} == NAMED, "each is named somewhere"
+    assert drawn.read_text().count('aria-roledescription="point"') == len(keyed)
+    corner = next(one for one in layers_with(bars(), "point") if one["mark"].get("opacity") == 0)
+    assert corner["encoding"]["y"] == {"value": -ABOVE}
 
 
 def test_the_chosen_phase_is_marked_and_every_row_can_be_clicked() -> None:
     chart = bars(chosen="rollout")
-    rows = chart["layer"][0]
+    rows = next(one for one in chart["layer"] if one.get("name") == bars_of.ROWS)
     (param,) = chart["params"]
     assert param["views"] == [rows["name"]]
     assert (param["name"], param["select"]["fields"]) == (bars_of.CHOSEN, ["phase"])
     assert param["value"] == [{"phase": "rollout"}]
     assert len(rows_of(rows)) == len(PEAKS)
+    later = chart["layer"][chart["layer"].index(rows) + 1 :]
+    assert not [one for one in later if one["mark"]["type"] == "bar"], "nothing lies over a row"
+    assert rows_of(rows)[0]["parts"] == "parameters 2.00, overhead 2.00, vLLM 14.00, KV cache 24.00"
     low, high = solid(bars())["encoding"]["x"]["scale"]["domain"]
     assert (rows["encoding"]["x"]["datum"], rows["encoding"]["x2"]["datum"]) == (low, high)
 
@@ -189,7 +201,7 @@ def test_no_name_is_crossed_by_the_cards_line(capacity: float, tmp_path: Path) -
         place = re.match(r"translate\(([\d.]+),", one.get("transform", ""))
         if place and one.get("stroke-dasharray") == "6,4":
             line = float(place[1])
-        if place and one.text in CATEGORIES:
+        if place and one.text in {*CATEGORIES, *NAMED} and "," in one.get("transform", ""):
             names.append((float(place[1]), len(one.text)))
     assert line > 0 and len(names) >= 3
     for begins, letters in names:

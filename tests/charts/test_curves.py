@@ -217,7 +217,7 @@ def test_cards_stand_in_their_order_with_intervals_and_a_shape_for_the_verdict()
     xs = [layer["encoding"]["x"] for panel in chart["vconcat"] for layer in panel["layer"]]
     assert all(x["sort"] is None for x in xs)
     (point,) = marks_of(chart["vconcat"][2], "point")
-    assert len(set(point["encoding"]["shape"]["scale"]["range"])) == 3
+    assert len(set(point["encoding"]["shape"]["scale"]["range"])) == 4
     picture = as_svg(chart)
     assert picture.index("MI300X") < picture.index("A10") and "out of memory" in picture
 

@@ -1,73 +1,90 @@
-"""The chart of a step's time: stacked by cause, with intervals, readable when narrow."""
+"""The chart of a step's time: stacked by cause, with intervals, row by row as the memory's."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from planner.charts import seconds
+from planner.charts import bars, seconds
+from planner.charts.bars import Part, Peak
 from planner.charts.marks import INK
 
+TOTALS = (("rollout", 8.0), ("policy backward", 2.0))
 
-def rows(causes: int = 3, most: float = 12.0) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "phase": phase,
-            "cause": f"cause {number}",
-            "role": "policy",
-            "seconds": total / causes + (causes - number) * 1e-3,
-            "total": total,
-            "said": f"{total:g} s (1–{most:g})",
-            "least": 1.0,
-            "most": most,
-        }
-        for phase, total in (("rollout", 8.0), ("policy backward", 2.0))
+
+def chart(causes: int = 3, most: float | None = 12.0, times: float = 1.0, **more: Any) -> Any:
+    parts = [
+        seconds.Cause(phase, f"cause {number}", times * total / causes + (causes - number) * 1e-3)
+        for phase, total in TOTALS
         for number in range(causes)
-    )
+    ]
+    least = None if most is None else 1.0
+    taken = [seconds.Taken(name, times * size, least, most, f"{size:g} s") for name, size in TOTALS]
+    return seconds.phase_seconds(parts, taken, **more)
 
 
-def layers(chart: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = chart.to_dict()["layer"]
+def drawn(spec: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = spec["layer"][0]["data"]["values"]
+    return found
+
+
+def x_of(spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = spec["layer"][0]["encoding"]["x"]
     return found
 
 
 def test_bars_are_stacked_by_cause_longest_first() -> None:
-    bars = layers(seconds.phase_seconds(rows()))[0]["encoding"]
-    assert bars["x"]["stack"] == "zero"
-    assert bars["color"]["scale"]["domain"] == ["cause 0", "cause 1", "cause 2"]
-    assert len(set(bars["color"]["scale"]["range"])) == 3
+    rows = [row for row in drawn(chart()) if row["phase"] == "rollout"]
+    assert [row["text"] for row in rows] == ["cause 0", "cause 1", "cause 2"]
+    assert [row["to"] for row in rows[:-1]] == [row["from"] for row in rows[1:]]
+    assert len({row["color"] for row in rows}) == 3
 
 
 def test_more_causes_than_colours_are_one_grey_rest() -> None:
-    scale = layers(seconds.phase_seconds(rows(12)))[0]["encoding"]["color"]["scale"]
-    assert scale["domain"][-1] == seconds.LEFT
-    assert len(scale["domain"]) == len(set(scale["range"])) == len(seconds.CAUSE_COLORS)
+    rows = [row for row in drawn(chart(12)) if row["phase"] == "rollout"]
+    assert rows[-1]["text"] == seconds.LEFT
+    assert len(rows) == len({row["color"] for row in rows}) == len(seconds.CAUSE_COLORS)
 
 
-def test_every_phase_says_its_seconds_and_their_interval_beside_its_name() -> None:
-    chart = seconds.phase_seconds(rows())
-    y = layers(chart)[0]["encoding"]["y"]
-    assert y["sort"] == ["rollout|8 s (1–12)", "policy backward|2 s (1–12)"]
-    assert "split" in y["axis"]["labelExpr"] and y["axis"]["labelOverlap"] is False
+def test_every_phase_says_its_seconds_beside_its_bar() -> None:
+    words = [
+        layer["data"]["values"] for layer in chart()["layer"] if layer["mark"].get("dx") == 8
+    ]
+    assert [[row["text"] for row in rows] for rows in words] == [["8 s", "2 s"]]
 
 
 def test_a_wide_interval_is_cut_at_the_plot_and_does_not_press_bars_flat() -> None:
     for most, end in ((9.0, 9.0), (900.0, seconds.WIDEST * 8.0)):
-        bar, line, *ends = layers(seconds.phase_seconds(rows(most=most)))
-        assert bar["encoding"]["x"]["scale"]["domain"][1] == pytest.approx(end * 1.02)
-        assert line["mark"]["clip"] and all(each["mark"]["clip"] for each in ends)
+        spec = chart(most=most)
+        assert x_of(spec)["scale"]["domain"][1] == pytest.approx(end * 1.02)
+        lines = [one["mark"] for one in spec["layer"] if one["mark"]["type"] in ("rule", "tick")]
+        assert lines and all(each["clip"] for each in lines)
 
 
 def test_the_axis_has_the_unit_of_the_longest_phase() -> None:
-    long = rows().assign(seconds=4000.0, total=12_000.0, least=None, most=None)
-    (bar,) = layers(seconds.phase_seconds(long))
-    assert bar["encoding"]["x"]["title"] == "time in a step, h"
-    assert bar["encoding"]["x"]["scale"]["domain"][1] == pytest.approx(12_000 / 3600 * 1.02)
+    spec = chart(most=None, times=1500.0)
+    assert x_of(spec)["title"] == "time in a step, h"
+    assert x_of(spec)["scale"]["domain"][1] == pytest.approx(12_000 / 3600 * 1.02)
+
+
+def test_a_phase_stands_and_is_clicked_where_its_memory_is() -> None:
+    """So that nothing moves from tab to tab."""
+    memory = bars.phase_bars(
+        [Part(name, "logits", size) for name, size in TOTALS],
+        [Peak(name, size, size, size, "fits", "") for name, size in TOTALS],
+        capacity=80.0,
+        unit="GiB",
+        chosen="rollout",
+    )
+    time = chart(chosen="rollout")
+    for key in ("height", "padding", "params"):
+        assert time[key] == memory[key]
+    orders = [one["layer"][0]["encoding"]["y"]["scale"]["domain"] for one in (time, memory)]
+    assert orders[0] == orders[1] == [name for name, _ in TOTALS]
 
 
 @pytest.mark.parametrize("mode", INK)
 def test_intervals_have_the_visitors_ink(mode: str) -> None:
-    _, *lines = layers(seconds.phase_seconds(rows(), ink=INK[mode]))
-    assert {each["mark"]["color"] for each in lines} == {INK[mode]}
+    marks = [one["mark"] for one in chart(ink=INK[mode])["layer"]]
+    assert {one["color"] for one in marks if one["type"] in ("rule", "tick")} == {INK[mode]}

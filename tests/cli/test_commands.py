@@ -46,7 +46,7 @@ def test_a_step_at_caps_stands_beside_one_of_a_typical_shape_with_its_source(
     other = estimate(plan.changed(length_distribution=shape))
     assert main(["estimate", "grpo-7b@1"]) == 0
     text = capsys.readouterr().out
-    assert "That is with every response at its cap." in text
+    assert "That is with every response at the limit." in text
     assert "a step takes 43.0 s (15.7–83.2); that shape is of Qwen2.5-0.5B-Instruct's" in text
     assert main(["estimate", "grpo-7b@1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["typical_shape"]
@@ -91,16 +91,16 @@ def test_estimate_explains_a_phase_by_its_kernels(capsys: pytest.CaptureFixture[
     text = capsys.readouterr().out
     assert text.startswith(plain), "an explanation comes below the answer"
     more = text[len(plain) :]
-    assert "policy forward, matrix products (policy): 3.24 s" in more
+    assert "policy forward, GEMMs (policy): 3.24 s" in more
     assert "product, 10,240 × 3,584 by 3,584 × 18,944, bf16" in more
     assert "  measured: 8,192 × 3,584 by 3,584 × 16,384 " in more
     assert "measured on this card under vLLM" in more and "Source: aiconfigurator" in more
     assert "policy backward," not in more and "one step:" not in more
     assert main(["estimate", "grpo-7b@1", "--explain", "all"]) == 0
     everything = capsys.readouterr().out
-    assert "rollout, attention of decoding" in everything and "one step: 45.3 s" in everything
+    assert "rollout, decode attention" in everything and "one step: 45.3 s" in everything
     # A cause that takes no time has nothing to open.
-    assert "launches that outlast the computation" not in everything
+    assert "kernel launch overhead" not in everything
 
 
 def test_every_cause_opens_to_its_formula_with_the_plans_numbers(
@@ -162,10 +162,10 @@ def test_an_explanation_in_json_stands_in_its_phase_alone(
     assert main(["estimate", "grpo-7b@1", "--json", "--explain", "rollout"]) == 0
     phases = {phase["name"]: phase for phase in json.loads(capsys.readouterr().out)["phases"]}
     terms = {term["name"]: term for term in phases["rollout"]["times"]}
-    decoding = terms["products of decoding"]["kernels"]
-    assert decoding["seconds"] == pytest.approx(terms["products of decoding"]["seconds"])
+    decoding = terms["decode GEMMs"]["kernels"]
+    assert decoding["seconds"] == pytest.approx(terms["decode GEMMs"]["seconds"])
     assert {"kind", "sizes", "runs", "share", "nearest"} <= decoding["kernels"][0].keys()
-    assert terms["small kernels of decoding"]["kernels"] is None
+    assert terms["small decode kernels"]["kernels"] is None
     assert not any("kernels" in term for term in phases["policy forward"]["times"])
 
 

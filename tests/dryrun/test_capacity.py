@@ -170,7 +170,7 @@ def test_a_step_that_fits_by_giving_memory_back_is_tight_and_says_so() -> None:
     )
     assert alone.footprint.verdict.word == "fits"
     assert again.footprint.verdict.word == "tight"
-    why = "The allocator gives cached memory back 3 times a step to fit."
+    why = "To fit, the allocator frees its cached memory 3 times a step."
     told = alone.footprint.verdict.sentence.replace("Fits.", "Tight.")
     assert again.footprint.verdict.sentence == told
     assert {*again.footprint.verdict.lines} - {*alone.footprint.verdict.lines} == {why}

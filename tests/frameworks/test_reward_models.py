@@ -143,7 +143,7 @@ def test_verl_serves_it_from_half_of_each_card(method: str) -> None:
         scores = phase.name == "reward"
         assert (REWARD_ENGINE.name in own) == scores
         if scores:
-            share = own[REWARD_ENGINE.name] + own["engine libraries"]
+            share = own[REWARD_ENGINE.name] + own["vLLM libraries"]
             assert share == found.budget_bytes // 2
     assert [one for one in found.warnings if "second engine" in one]
     ruled = estimate(plan.changed(reward="rule"))
@@ -159,8 +159,8 @@ def test_between_scores_it_keeps_what_no_sleep_gives_back() -> None:
         own = [t for t in phase.terms if t.role == "reward model"]
         card = {t.name: int(t.bytes) for t in own if not t.host}
         card.pop(REWARD_ENGINE.name, None)
-        assert card.keys() == {"CUDA context", "engine libraries", "engine input buffers"}
-        assert card["engine input buffers"] == 8192 * 3584 * 2
+        assert card.keys() == {"CUDA context", "vLLM libraries", "vLLM input buffers"}
+        assert card["vLLM input buffers"] == 8192 * 3584 * 2
         (asleep,) = [t for t in own if t.host]
         # Halves of bf16 weights on eight GPUs, each tensor rounded up to a power of two.
         halves = 8 * 7_070_619_136  # Qwen2.5-7B with one number in place of its vocabulary's head

@@ -82,7 +82,7 @@ def test_memory_stays_planned_for_the_longest() -> None:
     assert without_times(found) == without_times(estimate(VERL))
     said = " ".join(found.notes)
     assert "behind prompts of 128 tokens on average" in said
-    assert "prompt + response at their caps" in said
+    assert "prompt + response at their limits" in said
 
 
 def test_padded_rows_are_as_long_as_the_longest_prompt() -> None:

@@ -66,7 +66,7 @@ def test_what_no_lognormal_has_is_refused(mean: float, share: float, cap: int, s
 
 def test_a_plan_says_what_its_time_rests_on() -> None:
     plan = Plan(response_tokens=1024)
-    assert words(plan) == "every response at its cap of 1,024 tokens"
+    assert words(plan) == "every response at the 1,024-token limit"
     typical = plan.changed(length_distribution=offered(plan))
     assert "14% cut at 1,024" in words(typical)
     assert offered(typical) == ""
@@ -74,12 +74,12 @@ def test_a_plan_says_what_its_time_rests_on() -> None:
     assert words(counted) == "responses of 200 tokens on average (counted, at most 300)"
     even = plan.changed(length_distribution="1~uniform_100~900")
     assert words(even) == "responses of 500 tokens on average (as often from 100 to 900)"
-    assert prompts(plan) == "every prompt at its cap of 512 tokens"
+    assert prompts(plan) == "every prompt at the 512-token limit"
     assert prompts(plan.changed(mean_prompt_tokens=90)) == "prompts of 90 tokens on average"
 
 
 def test_a_change_is_told_without_its_text() -> None:
-    assert named("") == "all at their cap"
+    assert named("") == "all at the limit"
     assert named("1~hist_5~1_900~2") == "counted, at most 900 tokens"
     assert named("1~uniform_5~900") == "from 5 to 900 tokens"
     assert named("1~lognormal_800~700") == "lognormal of 800 ± 700 tokens"

@@ -84,6 +84,6 @@ def test_each_kind_counts_the_checkpoints_up_to_its_last_layer() -> None:
 
 def test_only_fsdp_reduces_beside_the_layer_before_the_last() -> None:
     names = instants(sharding="fsdp2", gpus=2, prompts_per_step=2, master_dtype="fp32").keys()
-    assert "sparse backward beside a reduction" in names
-    assert "dense backward beside a reduction" not in names
-    assert not any("reduction" in name for name in instants())
+    assert "sparse backward overlapping reduce-scatter" in names
+    assert "dense backward overlapping reduce-scatter" not in names
+    assert not any("reduce-scatter" in name for name in instants())

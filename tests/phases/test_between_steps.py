@@ -167,8 +167,8 @@ def test_trl_validates_one_micro_batch_after_the_other() -> None:
 @pytest.mark.parametrize(
     ("changes", "gone"),
     [
-        ({"vllm_sleep_level": 0}, "weights to the engine before each batch"),
-        ({"rollout": "hf"}, "weights to the engine before each batch"),
+        ({"vllm_sleep_level": 0}, "weights to vLLM before each batch"),
+        ({"rollout": "hf"}, "weights to vLLM before each batch"),
     ],
 )
 def test_only_an_engine_that_forgot_its_weights_gets_them_again(

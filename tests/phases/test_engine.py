@@ -68,7 +68,7 @@ def test_the_profile_runs_peak_is_what_vllm_logged(model: str, gib: float) -> No
 def test_experts_need_their_workspace_beside_the_profile_runs_peak() -> None:
     """2.68 GiB for Qwen3-30B-A3B: with neither part would it be more than 2.2."""
     found = scene(model="Qwen/Qwen3-30B-A3B", gpus=8)
-    workspace = named(engine._kept(found), "engine workspace of experts")
+    workspace = named(engine._kept(found), "vLLM expert workspace")
     peak = workspace + engine._working_set(found, 8192).bytes
     assert peak / GIB == pytest.approx(2.68, rel=0.1)
 
@@ -79,13 +79,13 @@ def test_the_cache_pool_is_what_vllm_logged_but_for_graphs() -> None:
     The share is of the card as PyTorch sees it there; ours is as the driver reports it.
     """
     terms = engine.awake(scene(model="Qwen/Qwen2.5-7B", gpu="custom", gpu_bytes=int(79.19 * GIB)))
-    pool, graphs = named(terms, "engine KV cache pool"), named(terms, "engine CUDA graphs")
+    pool, graphs = named(terms, "vLLM KV cache"), named(terms, "vLLM CUDA graphs")
     assert (pool + graphs) / GIB == pytest.approx(58.53, rel=0.01)
 
 
 def test_graphs_are_bounded_by_the_logs_they_come_from() -> None:
     (graphs,) = (
-        term for term in engine._kept(scene()) if term.name == "engine CUDA graphs"
+        term for term in engine._kept(scene()) if term.name == "vLLM CUDA graphs"
     )
     assert graphs.low is not None and graphs.low < 0.87 * GIB < graphs.high
     assert graphs.bytes / GIB == pytest.approx(0.87, rel=0.1)
@@ -97,13 +97,13 @@ def test_graphs_are_bounded_by_the_logs_they_come_from() -> None:
     )
     assert mixture.high is not None and mixture.bytes < 1.41 * GIB < mixture.high
     few = engine._kept(scene(max_num_seqs=4, responses_per_prompt=4))
-    assert named(few, "engine CUDA graphs") < graphs.bytes / 10
-    assert not named(engine._kept(scene(enforce_eager=True)), "engine CUDA graphs")
+    assert named(few, "vLLM CUDA graphs") < graphs.bytes / 10
+    assert not named(engine._kept(scene(enforce_eager=True)), "vLLM CUDA graphs")
 
 
 def test_a_sleeping_engine_has_communicators_only_over_several_gpus() -> None:
     alone, spread = scene(gpus=8), scene(gpus=8, rollout_tensor_parallel=2)
-    library = [named(engine._kept(one), "engine libraries") / GIB for one in (alone, spread)]
+    library = [named(engine._kept(one), "vLLM libraries") / GIB for one in (alone, spread)]
     assert library[0] < 0.5 < 2 < library[1]
 
 
@@ -126,9 +126,9 @@ def test_sleep_keeps_neither_weights_nor_cache() -> None:
     plan = Plan(**STARTED, model="Qwen/Qwen2.5-7B", gpus=8)  # type: ignore[arg-type]
     asleep = phase(plan, "policy backward")
     assert {term.name for term in asleep.terms if term.category == "engine"} == {
-        "engine libraries",
-        "engine CUDA graphs",
-        "engine input buffers",
+        "vLLM libraries",
+        "vLLM CUDA graphs",
+        "vLLM input buffers",
     }
 
 
@@ -136,10 +136,10 @@ def test_embeddings_of_the_largest_batch_are_beside_the_share() -> None:
     """vLLM's model runner makes them before it begins to count: 64 MiB by its issue 35023."""
     found = scene(model="Qwen/Qwen3-8B", max_num_batched_tokens=8192)
     awake = engine.awake(found)
-    assert named(awake, "engine input buffers") == 64 * MIB
+    assert named(awake, "vLLM input buffers") == 64 * MIB
     pool = engine.share_bytes(found) - sum(part.bytes for part in (*engine._kept(found), awake[0]))
     profiled = engine._working_set(found, 8192).bytes
-    assert named(awake, "engine KV cache pool") == pool - profiled
+    assert named(awake, "vLLM KV cache") == pool - profiled
 
 
 @pytest.mark.parametrize(("framework", "served"), [("plain", True), ("trl", False), ("verl", True)])
@@ -147,7 +147,7 @@ def test_an_engine_that_serves_adapters_captures_twice(framework: str, served: b
     """2.38 GiB where 0.76 are without adapters (vllm pull request 25914); TRL merges them."""
     full = scene(framework=framework, gpus=8)
     adapters = scene(framework=framework, gpus=8, finetuning="lora")
-    plain, more = (named(engine._kept(one), "engine CUDA graphs") for one in (full, adapters))
+    plain, more = (named(engine._kept(one), "vLLM CUDA graphs") for one in (full, adapters))
     assert more / plain == pytest.approx(2.38 / 0.76 if served else 1, rel=1e-3)
 
 
@@ -156,7 +156,7 @@ def test_libraries_of_an_engine_with_adapters_are_bounded_by_the_threads_of_a_ca
 
     def high(gpu: str, **changes: object) -> float:
         found = engine._kept(scene(gpu=gpu, finetuning="lora", **changes))
-        (libraries,) = (term for term in found if term.name == "engine libraries")
+        (libraries,) = (term for term in found if term.name == "vLLM libraries")
         assert libraries.high is not None
         return float(libraries.high / GIB)
 
@@ -184,10 +184,10 @@ def test_real_prompts_need_less_than_the_profile_run_and_the_pool_does_not_grow(
         prompt_tokens=1024, response_tokens=3072, max_num_batched_tokens=65_536,
     )  # fmt: skip
     awake = engine.awake(found)
-    working = named(awake, "engine working set")
+    working = named(awake, "vLLM working memory")
     assert working == engine._working_set(found, 16 * 1024).bytes
     saved = engine._working_set(found, 65_536).bytes - working
-    buffers = named(awake, "engine input buffers")
+    buffers = named(awake, "vLLM input buffers")
     assert sum(int(term.bytes) for term in awake) == engine.share_bytes(found) - saved + buffers
 
 
@@ -213,7 +213,7 @@ def test_the_first_rollout_is_told_apart_from_later_ones() -> None:
 def test_fp8_weights_are_what_vllm_loads(model: str, spread: int, gib: float) -> None:
     """Linear weights of the layers in a byte, embeddings and head in two; scales are left out."""
     found = scene(model=model, rollout_quantization="fp8", rollout_tensor_parallel=spread)
-    weights = named(engine.awake(found), "engine weights") / GIB
+    weights = named(engine.awake(found), "vLLM weights") / GIB
     assert weights == pytest.approx(gib, rel=0.006) and weights < gib
 
 
@@ -221,7 +221,7 @@ def test_fp8_weights_leave_room_for_the_cache_and_decode_faster() -> None:
     plan = Plan(**{**STARTED, "gpu_memory_utilization": 0.5})  # type: ignore[arg-type]
     smaller = plan.changed(rollout_quantization="fp8")
     was, now = (engine.awake(scene_of(one, facts_of(one))) for one in (plan, smaller))
-    saved = named(was, "engine weights") - named(now, "engine weights")
+    saved = named(was, "vLLM weights") - named(now, "vLLM weights")
     assert named(now, POOL) - named(was, POOL) == saved > 6 * GIB
     assert phase(smaller, "rollout").device_bytes == phase(plan, "rollout").device_bytes
     times = [
@@ -229,7 +229,7 @@ def test_fp8_weights_leave_room_for_the_cache_and_decode_faster() -> None:
         for one in (plan, smaller)
     ]
     for name, seconds in times[0].items():
-        if name in ("products of decoding", "prompts' prefill"):
+        if name in ("decode GEMMs", "prefill"):
             assert 0.4 * seconds < times[1][name] < 0.85 * seconds
         else:
             assert times[1][name] == pytest.approx(seconds), name
@@ -278,7 +278,7 @@ def test_whole_experts_have_a_workspace_that_no_gpu_shares() -> None:
                     rollout_expert_parallel=each,
                 )
             ),
-            "engine workspace of experts",
+            "vLLM expert workspace",
         )
         for each in (False, True)
     )

@@ -27,7 +27,7 @@ def received(plan: Plan) -> dict[str, int]:
     """Bytes by name at the moment at which weights come to a separate engine."""
     scene = scene_of(plan, facts_of(plan))
     arriving = rollout.rollout(scene).instants[-1]
-    assert arriving.name == "weights arrive"
+    assert arriving.name == "weights loading"
     return {one.name: int(one.bytes) for one in arriving.terms}
 
 

@@ -128,7 +128,7 @@ def test_the_second_head_pass_is_products_and_the_losses_bytes() -> None:
         found = estimate(plan(method, logits="full")).phases
         old = next(phase for phase in found if phase.name == "old log-probs")
         names[method] = [term.name for term in old.times]
-    for name in ("language model head, products", "loss over the vocabulary"):
+    for name in ("LM head GEMMs", "loss over the vocabulary"):
         assert names["intuitor"].count(name) == 2 * names["grpo"].count(name) == 2
 
 

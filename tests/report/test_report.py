@@ -140,14 +140,14 @@ def test_the_cost_has_its_price_and_its_date_and_none_where_it_does_not_run() ->
     priced = content_of(estimate(GRPO.changed(price_per_gpu_hour=2.0)), made=TODAY)
     assert any("$2.00 per GPU-hour, typed in" in line for line in priced.money)
     cap = f"{GRPO.response_tokens:,}"
-    assert any(f"Time is of every response at its cap of {cap}" in line for line in priced.money)
+    assert any(f"Times assume every response at the {cap}" in line for line in priced.money)
     too_large = content_of(
         estimate(GRPO.changed(response_tokens=32_768, micro_batch_size=8)), made=TODAY
     )
     assert too_large.word == "out of memory"
     assert too_large.money[0] == "A plan that does not run has no cost."
     assert not any("$" in value for _, value, _ in too_large.figures)
-    assert not any("Time is of" in line for line in too_large.money)
+    assert not any("Times assume" in line for line in too_large.money)
 
 
 @pytest.mark.parametrize("preset", [*presets()])

@@ -117,12 +117,12 @@ def test_terms_are_what_a_rollout_of_equal_lengths_takes() -> None:
     arch, card = facts_of(BASE).policy, facts_of(BASE).gpu
     generator = Generator(arch=arch, gpu=card, dtype="bf16")
     each = generator.step(128, BASE.prompt_tokens + 4097 / 2)
-    prompts = {"prompts' prefill", "attention of the prompts"}
+    prompts = {"prefill", "prefill attention"}
     decoding = sum(seconds for name, seconds in found.items() if name not in prompts)
     assert decoding == pytest.approx(4096 * each)
     # 16 prompts of 512 tokens for 128 responses, and 16 tokens of each in no shared block.
     passed, _ = generator.prefill(8192)
-    assert found["prompts' prefill"] == pytest.approx((16 * 496 + 128 * 16) / 8192 * passed)
+    assert found["prefill"] == pytest.approx((16 * 496 + 128 * 16) / 8192 * passed)
 
 
 def test_lengths_below_the_cap_take_less_and_wait_for_the_longest() -> None:
@@ -130,11 +130,11 @@ def test_lengths_below_the_cap_take_less_and_wait_for_the_longest() -> None:
     assert sum(spread.values()) < 0.8 * sum(capped.values())
     assert "waiting for the longest" not in capped
     mean = lengths_of(SPREAD_OUT).mean
-    assert spread["products of decoding"] == pytest.approx(
-        capped["products of decoding"] * mean / 4096
+    assert spread["decode GEMMs"] == pytest.approx(
+        capped["decode GEMMs"] * mean / 4096
     )
     # Two to six times as many steps as the mean response has.
-    assert spread["waiting for the longest"] > spread["products of decoding"]
+    assert spread["waiting for the longest"] > spread["decode GEMMs"]
 
 
 def test_a_full_cache_runs_fewer_and_computes_them_again() -> None:
@@ -268,11 +268,11 @@ def test_verl_scores_while_others_decode_and_trl_when_all_have_ended() -> None:
     late = terms(verl)
     assert "rewards waited for" not in late
     # 6.4 s of rewards beside a minute of decoding: the last one's alone is seen.
-    assert late["rewards that decoding does not hide"] == pytest.approx(0.05)
+    assert late["exposed reward time"] == pytest.approx(0.05)
     one_machine = terms(verl.changed(reward_concurrency=1, reward_seconds=0.5))
     decoded = sum(terms(SPREAD_OUT.changed(**of_verl)).values())
-    behind = one_machine["rewards that decoding does not hide"]
+    behind = one_machine["exposed reward time"]
     assert behind == pytest.approx(1024 * 0.5 - decoded, rel=0.01)
     again = verl.changed(resampling_factor=1.5)
-    assert terms(again)["rewards that decoding does not hide"] == pytest.approx(1.5 * 0.05)
+    assert terms(again)["exposed reward time"] == pytest.approx(1.5 * 0.05)
 

@@ -117,13 +117,13 @@ def test_experts_one_by_one_are_products_of_their_tokens() -> None:
     lasting = term.inputs["sustained"]
     by_hand = 8 * 48 * 128 * (both[0] + both[1]) / lasting
     assert term.seconds == pytest.approx(by_hand, rel=0.01)
-    launched = next(one for one in forward.times if one.name.startswith("launches"))
+    launched = next(one for one in forward.times if one.name.startswith("kernel launch"))
     on_h100 = next(
         one
         for phase in answer(MIXTURE + "&gpu=h100-80gb").phases
         if phase.name == "policy forward"
         for one in phase.times
-        if one.name.startswith("launches")
+        if one.name.startswith("kernel launch")
     )
     assert launched.inputs["kernels"] - on_h100.inputs["kernels"] == pytest.approx(256)
     assert opened(term)

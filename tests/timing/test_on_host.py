@@ -18,8 +18,8 @@ from planner.plan import Plan
 PARAMETERS = 494_032_768
 OWN = PARAMETERS / 8
 ONCE, UNFUSED, SLOT = 22e9, 14e9, 0.8 * 63e9
-UPDATE = "update by the host's processors"
-ADDED = "gradients added to earlier ones"
+UPDATE = "optimizer step on the CPU"
+ADDED = "gradient accumulation"
 
 
 def plan(**changes: Any) -> Plan:
@@ -72,19 +72,19 @@ def test_half_precision_moves_half_of_it() -> None:
 
 def test_gradients_are_clipped_and_added_by_the_host() -> None:
     found = took(plan(), "optimizer step")
-    assert found["bytes of clipping gradients"] == pytest.approx(OWN * 12 / ONCE, rel=5e-3)
+    assert found["gradient clipping"] == pytest.approx(OWN * 12 / ONCE, rel=5e-3)
     # Weights travel with each layer's gather, not after the update.
-    assert found["gradients out"] == pytest.approx(OWN * 4 / SLOT, rel=5e-3)
+    assert found["gradient offload"] == pytest.approx(OWN * 4 / SLOT, rel=5e-3)
     backward = took(plan(), "policy backward")
     assert backward[ADDED] == pytest.approx(3 * OWN * 12 / ONCE)
-    sent = "gradients out before they are added"
+    sent = "gradient offload before accumulation"
     assert backward[sent] == pytest.approx(3 * OWN * 4 / SLOT)
 
 
 def test_trl_adds_them_up_on_the_card_and_sends_them_once() -> None:
     backward = took(plan(framework="trl", logits="fused"), "policy backward")
     assert backward[ADDED] == pytest.approx(3 * PARAMETERS * 12 / (0.77 * 3.35e12))
-    assert "gradients out before they are added" not in backward
+    assert "gradient offload before accumulation" not in backward
 
 
 def test_deepspeed_has_its_own_adam_and_adds_on_the_card() -> None:
@@ -104,7 +104,7 @@ def test_stage_3_fetches_them_beside_the_layers() -> None:
         took(plan(**{**zero, "offload": how}), "policy backward") for how in ("none", "optimizer")
     )
     assert "gradients fetched to add to them" not in away
-    name = "gathers and reductions that layers do not hide"
+    name = "exposed all-gather and reduce-scatter"
     assert away[name] > near[name]
 
 

@@ -85,7 +85,7 @@ def test_kernels_add_up_to_their_term(name: str) -> None:
     for term, one in found:
         assert one.seconds == pytest.approx(term.seconds, rel=1e-9), term.name
         assert one.kernels and all(kernel.found.rows for kernel in one.kernels)
-        if term.name in ("matrix products", "experts", "attention", "adapters"):
+        if term.name in ("GEMMs", "experts", "attention", "adapters"):
             assert not one.beside
             assert one.kernel_seconds == pytest.approx(term.seconds, rel=1e-9)
 
@@ -107,9 +107,9 @@ def test_a_kernel_takes_what_its_look_up_says(name: str) -> None:
 def test_every_kind_of_cause_that_tables_decide_opens() -> None:
     names = {term.name for name in PLANS for term, _ in opened_terms(estimate(plan(name)))}
     assert names >= {
-        *("matrix products", "attention", "experts", "adapters", "language model head, products"),
-        *("forward again under checkpointing", "prompts' prefill", "attention of the prompts"),
-        *("products of decoding", "attention of decoding", "head and sampler"),
+        *("GEMMs", "attention", "experts", "adapters", "LM head GEMMs"),
+        *("recompute", "prefill", "prefill attention"),
+        *("decode GEMMs", "decode attention", "head and sampler"),
         *("waiting for the longest", "recomputation of preempted sequences"),
     }
 
@@ -117,7 +117,7 @@ def test_every_kind_of_cause_that_tables_decide_opens() -> None:
 def test_products_by_hand() -> None:
     """28 layers of Qwen2.5-1.5B over rows that a curve has a point at: no factor but power's."""
     asked = plan("dense", prompt_tokens=512, response_tokens=512, batch_shape="full")
-    found = opened(term(estimate(asked), "policy forward", "matrix products"))
+    found = opened(term(estimate(asked), "policy forward", "GEMMs"))
     assert found is not None
     runs = {
         (one.asked.sizes["inner"], one.asked.sizes["outer"]): one.asked.runs
@@ -146,7 +146,7 @@ def test_products_by_hand() -> None:
 
 def test_a_backward_has_products_of_both_gradients() -> None:
     asked = plan("dense", prompt_tokens=512, response_tokens=512, batch_shape="full")
-    found = opened(term(estimate(asked), "policy backward", "matrix products"))
+    found = opened(term(estimate(asked), "policy backward", "GEMMs"))
     assert found is not None
     sizes = {tuple(one.asked.sizes[key] for key in ("rows", "inner", "outer")) for one in found[0]}
     assert (4096, 8960, 1536) in sizes and (8960, 4096, 1536) in sizes
@@ -165,13 +165,13 @@ def test_attention_says_which_pairs_it_computes() -> None:
 
 def test_a_checkpointed_forward_is_the_forwards_kernels_again() -> None:
     found = estimate(plan("dense", gradient_checkpointing="full"))
-    once = opened(term(found, "policy forward", "matrix products"))
-    again = opened(term(found, "policy backward", "forward again under checkpointing"))
+    once = opened(term(found, "policy forward", "GEMMs"))
+    again = opened(term(found, "policy backward", "recompute"))
     assert once is not None and again is not None
     seconds = {tuple(one.asked.sizes.values()): one.seconds for one in again.kernels}
     for one in once.kernels:
         assert seconds[tuple(one.asked.sizes.values())] == pytest.approx(one.seconds)
-    assert [one.name for one in again.beside] == ["norms, rotary embedding, activations and sums"]
+    assert [one.name for one in again.beside] == ["elementwise kernels"]
 
 
 def test_a_forward_that_runs_twice_again_has_each_kernel_twice() -> None:
@@ -191,7 +191,7 @@ def test_a_forward_that_runs_twice_again_has_each_kernel_twice() -> None:
 
 
 def test_a_windows_rows_are_of_windows() -> None:
-    found = opened(term(estimate(plan("windows")), "rollout", "attention of decoding"))
+    found = opened(term(estimate(plan("windows")), "rollout", "decode attention"))
     assert found is not None
     windows = [one.asked.sizes["window"] for one in found.kernels]
     assert sorted(windows) == [0, 4096]
@@ -201,7 +201,7 @@ def test_a_windows_rows_are_of_windows() -> None:
 
 
 def test_a_lender_is_named_with_what_it_is_asked_at() -> None:
-    found = opened(term(estimate(plan("a borrowed card")), "policy forward", "matrix products"))
+    found = opened(term(estimate(plan("a borrowed card")), "policy forward", "GEMMs"))
     assert found is not None
     one = found.kernels[0].found
     assert one.tables.card == "l40s" and not one.tables.own
@@ -211,9 +211,9 @@ def test_a_lender_is_named_with_what_it_is_asked_at() -> None:
 def test_full_precision_and_8_bits_borrow_no_gain_of_half_precision() -> None:
     for changes in ({"dtype": "fp32"}, {"rollout_quantization": "fp8", "framework": "verl"}):
         asked = plan("a borrowed card", **changes)
-        where = ("policy forward", "matrix products")
+        where = ("policy forward", "GEMMs")
         if "framework" in changes:
-            where = ("rollout", "products of decoding")
+            where = ("rollout", "decode GEMMs")
         found = opened(term(estimate(asked), *where))
         assert found is not None and {one.found.gain for one in found.kernels} == {1.0}
 
@@ -221,7 +221,7 @@ def test_full_precision_and_8_bits_borrow_no_gain_of_half_precision() -> None:
 def test_a_cards_own_benchmark_is_named() -> None:
     measured = (Speed(key="decode-bandwidth", low=0.6, typical=0.6, high=0.6),)
     own = Speeds(gpu="h100-80gb", torch="2.13.0", driver="", date="2026-01-01", speeds=measured)
-    found = opened(term(estimate(plan("dense"), own), "rollout", "attention of decoding"))
+    found = opened(term(estimate(plan("dense"), own), "rollout", "decode attention"))
     assert found is not None and found.kernels[0].found.benchmark == own.words
 
 
@@ -240,7 +240,7 @@ def test_waiting_for_the_longest_lists_what_is_really_decoded() -> None:
 
 def test_what_no_table_has_does_not_open() -> None:
     footprint = estimate(plan("dense"))
-    for name in ("norms, rotary embedding, activations and sums", "loss over the vocabulary"):
+    for name in ("elementwise kernels", "loss over the vocabulary"):
         assert opened(term(footprint, "policy forward", name)) is None
 
 

@@ -79,10 +79,10 @@ def test_an_asynchronous_engine_waits_for_no_last_reward() -> None:
     assert step(**late) - step() == pytest.approx(9.0)  # the engine is the slower side
     free = step(rollout_overlap="asynchronous")
     assert step(**late, rollout_overlap="asynchronous") == pytest.approx(free)
-    # 128 prompts with 8 responses of a minute each, eight at a time: 7,680 s, and prompts' prefill.
+    # 128 prompts with 8 responses of a minute each, eight at a time: 7,680 s, and prefill.
     slow = {"reward_seconds": 60.0, "reward_concurrency": 8, "rollout_overlap": "asynchronous"}
     rollout = next(phase for phase in estimate(plan).phases if phase.rank == "rollout")
-    prefill = sum(float(term.seconds) for term in rollout.times if "prompts" in term.name)
+    prefill = sum(float(term.seconds) for term in rollout.times if "prefill" in term.name)
     assert step(**slow) == pytest.approx(1024 * 60 / 8 + prefill + weights(), rel=1e-3)
     table = sweep(plan.changed(**slow), {"response_tokens": [plan.response_tokens]})
     assert table["step_seconds"].iloc[0] == pytest.approx(step(**slow))

@@ -107,10 +107,10 @@ def product(rows: int, inner: int, outer: int) -> float:
 def test_a_forwards_products_are_those_of_its_micro_batch() -> None:
     rows = ROWS * ROW
     by_hand = 2 * LAYERS * sum(product(rows, *shape) for shape in PROJECTIONS)
-    assert took(plan(), "policy forward", "matrix products") == pytest.approx(by_hand, rel=0.01)
+    assert took(plan(), "policy forward", "GEMMs") == pytest.approx(by_hand, rel=0.01)
     small = 8 * LAYERS * sum(product(ROW, *shape) for shape in PROJECTIONS)
     one = plan(micro_batch_size=1)
-    assert took(one, "policy forward", "matrix products") == pytest.approx(small, rel=0.01)
+    assert took(one, "policy forward", "GEMMs") == pytest.approx(small, rel=0.01)
     assert small > by_hand
 
 
@@ -119,7 +119,7 @@ def test_a_backward_swaps_widths_and_turns_tokens_into_depth() -> None:
     by_hand = 2 * LAYERS * sum(
         product(rows, outer, inner) + product(outer, rows, inner) for inner, outer in PROJECTIONS
     )
-    assert took(plan(), "policy backward", "matrix products") == pytest.approx(by_hand, rel=0.01)
+    assert took(plan(), "policy backward", "GEMMs") == pytest.approx(by_hand, rel=0.01)
 
 
 def test_attention_is_a_prefills_and_its_backward_two_and_a_half_at_less_of_the_peak() -> None:
@@ -169,7 +169,7 @@ def test_flash_attention_2_reaches_a_fifth_of_blackwells_own_kernel() -> None:
 def test_power_limits_what_lasts_by_card() -> None:
     """An H20 computes a seventh of an H100's operations at more than half its power."""
     kept = {
-        key: terms(plan(gpu=key), "policy forward")["matrix products"].inputs["sustained"]
+        key: terms(plan(gpu=key), "policy forward")["GEMMs"].inputs["sustained"]
         for key in ("h100-80gb", "h20-96gb", "a100-80gb", "rtx-4090")
     }
     assert kept == {"h100-80gb": 0.853, "h20-96gb": 0.97, "a100-80gb": 0.926, "rtx-4090": 0.97}
@@ -187,7 +187,7 @@ def test_a_mask_costs_the_whole_square() -> None:
         terms(each, "policy forward")["attention"].inputs["share"] for each in (causal, flash)
     )
     assert second == pytest.approx(later * 65.9 / 107.8, rel=5e-3)  # FlashAttention-2 on Hopper
-    both = ("attention", "norms, rotary embedding, activations and sums")
+    both = ("attention", "elementwise kernels")
     slow, quick = (
         sum(took(each, "policy forward", name) for name in both) for each in (eager, causal)
     )
@@ -198,7 +198,7 @@ def test_the_head_and_its_loss_by_hand() -> None:
     rows = ROWS * ROW
     found = terms(plan(logits_dtype="fp32"), "policy forward")
     products = 2 * product(rows, HIDDEN, VOCAB)
-    assert found["language model head, products"].seconds == pytest.approx(products, rel=0.01)
+    assert found["LM head GEMMs"].seconds == pytest.approx(products, rel=0.01)
     # Cast to fp32 (6 bytes) and normalised (8).
     assert found["loss over the vocabulary"].seconds == pytest.approx(
         8 * ROW * VOCAB * 14 / COPIED
@@ -207,8 +207,8 @@ def test_the_head_and_its_loss_by_hand() -> None:
 
 def test_checkpointing_repeats_the_layers_of_a_forward() -> None:
     forward = terms(plan(), "policy forward")
-    layers = ("matrix products", "attention", "norms, rotary embedding, activations and sums")
-    name = "forward again under checkpointing"
+    layers = ("GEMMs", "attention", "elementwise kernels")
+    name = "recompute"
     again = took(plan(gradient_checkpointing="full"), "policy backward", name)
     assert again == pytest.approx(sum(forward[name].seconds for name in layers))
 
@@ -226,16 +226,16 @@ def test_fused_kernels_are_never_slower(phase: str, switch: str) -> None:
 
 def test_gradients_of_each_further_micro_batch_are_added_up() -> None:
     parameters = 494_032_768
-    once = took(plan(), "policy backward", "gradients added to earlier ones")
+    once = took(plan(), "policy backward", "gradient accumulation")
     assert once == pytest.approx(1 * parameters * 3 * 2 / COPIED)
-    many = took(plan(micro_batch_size=1), "policy backward", "gradients added to earlier ones")
+    many = took(plan(micro_batch_size=1), "policy backward", "gradient accumulation")
     assert many == pytest.approx(7 * once)
 
 
 def test_autocast_casts_every_matrix_in_each_micro_batch() -> None:
     wide = plan(master_dtype="fp32", gradient_dtype="fp32")
     matrices = LAYERS * sum(inner * outer for inner, outer in PROJECTIONS)
-    assert took(wide, "policy forward", "weights cast for autocast") == pytest.approx(
+    assert took(wide, "policy forward", "autocast weight casts") == pytest.approx(
         2 * matrices * 6 / COPIED
     )
 
@@ -243,10 +243,10 @@ def test_autocast_casts_every_matrix_in_each_micro_batch() -> None:
 def test_autocast_to_fp16_computes_in_fp16() -> None:
     """It had no time on cards without bf16, which are those that need it."""
     wide = plan(master_dtype="fp32", gradient_dtype="fp32", dtype="fp16", gpu="t4")
-    products = terms(wide, "policy forward")["matrix products"]
+    products = terms(wide, "policy forward")["GEMMs"]
     assert products.inputs["peak_flops_per_second"] == 65e12  # of fp16; T4 has no bf16
     there = {name: plan(master_dtype="fp32", gradient_dtype="fp32", dtype=name) for name in HALVES}
-    first, second = (took(there[name], "policy backward", "matrix products") for name in HALVES)
+    first, second = (took(there[name], "policy backward", "GEMMs") for name in HALVES)
     assert first == pytest.approx(second)
 
 
@@ -258,9 +258,9 @@ def test_adapters_are_narrow_products_and_spare_the_weights_gradients() -> None:
     backward = terms(plan(**ADAPTED), "policy backward")
     rows = ROWS * ROW
     by_hand = 2 * LAYERS * sum(product(rows, outer, inner) for inner, outer in PROJECTIONS)
-    assert backward["matrix products"].seconds == pytest.approx(by_hand, rel=0.01)
+    assert backward["GEMMs"].seconds == pytest.approx(by_hand, rel=0.01)
     narrow = backward["adapters"].inputs
-    assert narrow["share"] < 0.2 < backward["matrix products"].inputs["share"]
+    assert narrow["share"] < 0.2 < backward["GEMMs"].inputs["share"]
     # Both matrices of each, twice on the way back.
     wide = LAYERS * sum(inner + outer for inner, outer in PROJECTIONS)
     assert narrow["flops"] == pytest.approx(2 * 2 * 2 * rows * 16 * wide)
@@ -291,7 +291,7 @@ def test_a_benchmarks_share_stands_alone() -> None:
     """It is of whole layers: norms, casts and losses are in it already."""
     phases = {one.name: one for one in estimate(plan(), BENCHMARK).phases}
     names = [term.name for term in phases["policy forward"].times]
-    assert names == ["computation", "launches that outlast the computation"]
+    assert names == ["computation", "kernel launch overhead"]
     linear = LAYERS * sum(inner * outer for inner, outer in PROJECTIONS) + HIDDEN * VOCAB
     pairs = LAYERS * 4 * HIDDEN * ROW * (ROW + 1) / 2
     flops = 8 * (2 * linear * ROW + pairs)
@@ -356,7 +356,7 @@ def test_replicas_reduce_once_an_update_and_the_last_bucket_is_seen() -> None:
 
 def test_collectives_over_slots_are_seen_and_smaller_micro_batches_see_more() -> None:
     sizes = {"gpus": 8, "sharding": "fsdp2", "prompts_per_step": 64, "prompts_per_update": 64}
-    name = "gathers and reductions that layers do not hide"
+    name = "exposed all-gather and reduce-scatter"
     linked = took(plan(**sizes), "policy backward", name)
     slots = took(plan(**sizes, gpu="h100-80gb-pcie"), "policy backward", name)
     small = took(plan(**sizes, micro_batch_size=1), "policy backward", name)
@@ -383,20 +383,20 @@ def test_an_update_reads_and_writes_what_its_implementation_does() -> None:
     assert each == pytest.approx(parameters * (20 * 4 + 4) / COPIED)
     small = took(plan(**wide, optimizer="adamw-8bit"), "optimizer step", "optimizer step")
     assert small == pytest.approx(parameters * (2 * 4 + 4 + 4) / COPIED)
-    clipped = took(plan(**wide), "optimizer step", "bytes of clipping gradients")
+    clipped = took(plan(**wide), "optimizer step", "gradient clipping")
     assert clipped == pytest.approx(parameters * 12 / COPIED)
 
 
 def test_gradients_used_in_the_backward_are_never_clipped() -> None:
     early = terms(plan(optimizer_step="in-backward", micro_batch_size=8), "policy backward")
-    assert "bytes of clipping gradients" not in early and "optimizer step" in early
+    assert "gradient clipping" not in early and "optimizer step" in early
 
 
 def test_a_backwards_products_have_an_interval_of_their_own() -> None:
     """An H100's took 0.93 to 1.21 of a forward's: 0.8 to 1.1 of its share are told."""
     mixture = {"model": "Qwen/Qwen3-30B-A3B", "gpus": 8, "sharding": "fsdp2"}
     sizes = {"prompts_per_step": 64, "prompts_per_update": 64}
-    products = {"matrix products", "experts", "adapters", "language model head, products"}
+    products = {"GEMMs", "experts", "adapters", "LM head GEMMs"}
     for asked in (plan(), plan(**ADAPTED), plan(**mixture, **sizes), plan(attention="eager")):
         backward = terms(asked, "policy backward")
         eager = asked.attention == "eager"
@@ -406,7 +406,7 @@ def test_a_backwards_products_have_an_interval_of_their_own() -> None:
             if name != "experts":  # which have a loop at their upper end
                 assert one.high == pytest.approx(one.seconds / 0.8)
         forward = terms(asked, "policy forward").values()
-        host = "launches", "FSDP2's hooks"
+        host = "kernel launch", "FSDP2 hook"
         kernels = [one for one in forward if not one.name.startswith((*host, "experts"))]
         assert all(one.low is None and one.high is None for one in kernels)
 
@@ -426,6 +426,6 @@ def test_an_answer_has_each_causes_own_interval() -> None:
         one for one in to_json(estimate(plan()))["phases"] if one["name"] == "policy backward"
     )
     times = {one["name"]: one for one in backward["times"]}
-    own = times["matrix products"]
+    own = times["GEMMs"]
     assert own["low_seconds"] < own["seconds"] < own["high_seconds"]
     assert times["loss over the vocabulary"]["low_seconds"] is None

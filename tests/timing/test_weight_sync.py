@@ -23,10 +23,10 @@ def test_a_colocated_engine_in_the_trainers_process() -> None:
     found = sync(framework="trl", vllm_sleep_level=0)
     # fp32 shards, seven of eight from others at 80 % of 450 GB/s, 13.6 us a weight.
     gathered = 7 / 8 * 4 * SIZE / (0.8 * 450e9) + 339 * 13.6e-6
-    assert found["weights gathered for the engine"] == pytest.approx(gathered)
+    assert found["weights gathered for vLLM"] == pytest.approx(gathered)
     # Half a millisecond each; four bytes read and two written.
     loaded = 339 * 0.5e-3 + 6 * SIZE / COPIES
-    assert found["weights loaded by the engine"] == pytest.approx(loaded)
+    assert found["vLLM loading weights"] == pytest.approx(loaded)
     assert len(found) == 2
 
 
@@ -45,9 +45,9 @@ def test_an_engine_that_slept_gets_its_memory_back() -> None:
 def test_buckets_go_to_an_engine_in_processes_of_its_own() -> None:
     found = sync(framework="verl")
     # 30.5 GB in buckets of 2 GiB are fifteen.
-    assert found["requests to the engine"] == pytest.approx(15 * 3.2e-3)
+    assert found["requests to vLLM"] == pytest.approx(15 * 3.2e-3)
     halves = sync(framework="verl", sync_bucket_bytes=2**30)
-    assert halves["requests to the engine"] == pytest.approx(29 * 3.2e-3)
+    assert halves["requests to vLLM"] == pytest.approx(29 * 3.2e-3)
     assert found["weights copied into buckets"] == pytest.approx(8 * SIZE / COPIES)
 
 
@@ -56,25 +56,25 @@ SEPARATE = {"rollout": "vllm-separate", "rollout_gpus": 4, "framework": "trl"}
 
 def test_a_separate_engine_is_sent_everything_from_one_gpu() -> None:
     found = sync(**SEPARATE)
-    assert found["weights sent to the engine"] == pytest.approx(4 * SIZE / (0.8 * 450e9))
-    assert found["requests to the engine"] == pytest.approx(3.2e-3)
+    assert found["weights sent to vLLM"] == pytest.approx(4 * SIZE / (0.8 * 450e9))
+    assert found["requests to vLLM"] == pytest.approx(3.2e-3)
     far = sync(**SEPARATE | {"gpus": 16, "rollout_gpus": 8})
     # One network card of 50 GB/s at 85 %.
-    assert far["weights sent to the engine"] == pytest.approx(4 * SIZE / (0.85 * 50e9))
+    assert far["weights sent to vLLM"] == pytest.approx(4 * SIZE / (0.85 * 50e9))
 
 
 def test_before_its_server_was_vllms_trl_asked_for_every_weight() -> None:
     found = sync(**SEPARATE, framework_version="1.14.0")
-    assert found["requests to the engine"] == pytest.approx(339 * 3.2e-3)
+    assert found["requests to vLLM"] == pytest.approx(339 * 3.2e-3)
 
 
 def test_adapters_alone_travel_to_an_engine_that_serves_them() -> None:
     served = sync(framework="verl", finetuning="lora")
     merged = sync(framework="trl", finetuning="lora", sharding="ddp", vllm_sleep_level=0)
     # A pair for each of seven projections of 28 layers.
-    loaded = served["weights loaded by the engine"]
+    loaded = served["vLLM loading weights"]
     assert loaded == pytest.approx(2 * 7 * 28 * 0.5e-3, rel=0.01)
-    assert merged["weights loaded by the engine"] == pytest.approx(
+    assert merged["vLLM loading weights"] == pytest.approx(
         339 * 0.5e-3 + 4 * SIZE / COPIES
     )
 
@@ -83,12 +83,12 @@ def test_every_expert_is_loaded_by_itself() -> None:
     found = sync(model="Qwen/Qwen3-30B-A3B", framework="trl", vllm_sleep_level=0)
     # 48 layers of 128 experts with three projections, and 435 others.
     weights = 48 * 128 * 3 + 435
-    assert found["weights loaded by the engine"] == pytest.approx(
+    assert found["vLLM loading weights"] == pytest.approx(
         weights * 0.5e-3 + 6 * 30_532_122_624 / COPIES, rel=1e-3
     )
 
 
-FETCHED = "weights from host RAM for the engine"
+FETCHED = "vLLM weights from host RAM"
 SLOT = 0.8 * 63e9
 
 

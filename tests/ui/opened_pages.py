@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 from streamlit.testing.v1 import AppTest
 
@@ -51,8 +50,9 @@ def unfold(app: AppTest, group: str) -> AppTest:
 
 
 def link_of(app: AppTest) -> dict[str, str]:
-    query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
-    return {key: values[-1] for key, values in query.items()}
+    """What stands in the address bar, complete as a link has to be."""
+    found = app.query_params.items()
+    return {key: value if isinstance(value, str) else value[-1] for key, value in found}
 
 
 def press_in_row(app: AppTest, column: str, place: int) -> AppTest:

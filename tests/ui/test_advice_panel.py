@@ -40,7 +40,7 @@ def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
     app = opened(**BLOCKED)
     before = app.session_state["draft"]
     assert "Does not start" in app.error[0].value
-    assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
+    assert "vLLM starts" in words(app) and "Keeps model, lengths and GPUs" in words(app)
     app.button(key="make-it-fit").click().run()
     assert not app.exception and "Fits. Peak " in app.success[0].value
     after = app.session_state["draft"]
@@ -79,13 +79,13 @@ def test_an_edit_ends_what_can_be_undone() -> None:
 
 def test_a_plan_that_fits_is_told_what_its_room_buys() -> None:
     app = opened()
-    assert "of the card is left" in words(app) and "make-it-fit" not in buttons(app)
-    assert "whole sequences" in words(app) and "faster:0" not in buttons(app)
+    assert "free at the peak" in words(app) and "make-it-fit" not in buttons(app)
+    assert "full-length sequences" in words(app) and "faster:0" not in buttons(app)
     before = app.session_state["draft"]
     app.button(key="use-the-room").click().run()
     assert app.session_state["draft"] is before, "it only says what the room would buy"
     steps = [one.value for one in app.markdown if "· step" in one.value]
-    assert steps and "none is promised" in words(app)
+    assert steps and "within the error of the times" in words(app)
     app.button(key="room-all").click().run()
     assert not app.exception and app.success
     assert app.session_state["draft"] is not before
@@ -93,16 +93,16 @@ def test_a_plan_that_fits_is_told_what_its_room_buys() -> None:
 
 
 def test_the_other_views_of_the_panel() -> None:
-    app = view(opened(), "advice view", "Engine")
-    assert "whole sequences" in words(app) and "share:0" in buttons(app)
+    app = view(opened(), "advice view", "vLLM")
+    assert "full-length sequences" in words(app) and "share:0" in buttons(app)
     app = view(app, "advice view", "No effect")
-    assert "here they leave the peak where it is" in words(app)
+    assert "Often tried, no help here" in words(app)
     app = view(app, "advice view", "Edits")
     assert "What lowers rollout" in words(app) and "apply:0" in buttons(app)
 
 
 def test_a_card_of_the_table_is_taken() -> None:
-    app = view(opened(), "explore view", "Which GPUs")
+    app = view(opened(), "explore view", "GPU options")
     table = on_cards(app)
     assert set(table["Verdict"]) <= {"fits", "tight"}
     known = table[table["Verdict"] == "fits"]["Run, $"].dropna()
@@ -147,9 +147,9 @@ def test_cards_on_which_it_does_not_fit_are_mended_when_asked_and_taken_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(other_gpus, "Mending", Mended)
-    app = view(opened(), "explore view", "Which GPUs")
+    app = view(opened(), "explore view", "GPU options")
     before = on_cards(app)
-    assert "Mended by" not in before and not (before["GPU"] == "RTX 4090").any()
+    assert "Changes" not in before and not (before["GPU"] == "RTX 4090").any()
     app.button(key="mend-gpus").click().run()
     asked = app.session_state["mending"]
     assert "mend-cancel" in buttons(app) and "mend-gpus" not in buttons(app)
@@ -157,8 +157,8 @@ def test_cards_on_which_it_does_not_fit_are_mended_when_asked_and_taken_so(
     app.run()
     table = on_cards(app)
     rows = table[table["GPU"] == "RTX 4090"]
-    assert len(rows) > 3 and set(rows["Verdict"]) == {"fits, mended"}
-    assert all(rows["Mended by"]) and "worked out in 4.00 s" in words(app)
+    assert len(rows) > 3 and set(rows["Verdict"]) == {"fits, with changes"}
+    assert all(rows["Changes"]) and "found in 4.00 s" in words(app)
     press_in_row(app, "Apply", int(rows.index[0]))
     plan = app.session_state["draft"].plan
     assert plan.gpu == "rtx-4090" and estimate(plan).verdict.word == "fits"
@@ -171,7 +171,7 @@ def test_mending_is_given_up_by_its_button_and_by_another_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(other_gpus, "Mending", Mended)
-    app = view(opened(), "explore view", "Which GPUs")
+    app = view(opened(), "explore view", "GPU options")
     app.button(key="mend-gpus").click().run()
     app.button(key="mend-cancel").click().run()
     assert app.session_state["mending"].given_up and "mend-gpus" in buttons(app)
@@ -181,15 +181,17 @@ def test_mending_is_given_up_by_its_button_and_by_another_plan(
     assert second.given_up and "mending" not in app.session_state
 
 
-def test_what_if_and_the_reference_are_drawn() -> None:
-    app = view(opened(v="1", kl="loss"), "explore view", "What if")
+def test_ablation_and_the_reference_are_drawn() -> None:
+    app = view(opened(v="1", kl="loss"), "explore view", "Ablation")
+    chosen = app.multiselect(key="ablation of")
+    assert "Gradient checkpointing" in chosen.value and "LoRA" not in chosen.options
     charts = len(app.get("vega_lite_chart"))
-    app = view(app, "what-if order", "Largest first")
+    app = view(app, "ablation measure", "GPU peak")
     assert len(app.get("vega_lite_chart")) == charts >= 3
-    app.multiselect(key="what-if switches").set_value([]).run()
+    app.multiselect(key="ablation of").set_value([]).run()
     assert "Choose at least one" in words(app)
-    app = view(app, "explore view", "The reference")
-    assert "each form of the reference" in words(app)
+    app = view(app, "explore view", "Reference")
+    assert "each way to get reference log-probs" in words(app)
 
 
 def test_advice_gives_way_to_an_edit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_a_step_that_gives_memory_back_to_fit_is_called_tight_with_the_reason(fa
     app = at_rest(press(opened(), BUTTON))
     said = words(app)
     assert "With the dry run's figures: Tight. Peak " in said
-    assert "The allocator gives cached memory back 3 times a step to fit" in said
+    assert "To fit, the allocator frees its cached memory 3 times a step" in said
 
 
 def test_while_it_runs_the_page_stays_usable_and_counts_seconds(fake_port) -> None:

@@ -81,9 +81,7 @@ def test_every_field_that_is_not_modelled_says_which_way_it_moves_the_figures() 
 def test_a_model_with_a_vision_part_is_incomplete_on_page_and_command_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    row = catalog.model("google/gemma-3-4b-it")
-    config = {"model_type": "gemma3", "text_config": dict(row.config), "vision_config": {}}
-    encoded = catalog.encode_config(config)
+    encoded = vision()
     app = opened(v="8", preset="sft-8b@1", config=encoded)
     assert not app.exception and not app.success
     assert any("Incomplete. All of gemma3 but" in one.value for one in app.warning)
@@ -104,3 +102,36 @@ def test_the_command_line_goes_on_refusing_what_is_not_modelled(
 ) -> None:
     assert main(["estimate", "v=8&preset=grpo-7b@1&tensor_parallel=2"]) == 2
     assert "tensor_parallel above 1 is not modelled yet" in capsys.readouterr().err
+
+
+def vision() -> str:
+    """A config.json of a model with a vision part, as a link has it."""
+    row = catalog.model("google/gemma-3-4b-it")
+    config = {"model_type": "gemma3", "text_config": dict(row.config), "vision_config": {}}
+    return catalog.encode_config(config)
+
+
+@pytest.mark.parametrize("link", [{"turns": "8"}, {"config": vision()}], ids=["turns", "vision"])
+def test_no_phase_of_the_rest_is_called_good(link: dict[str, str]) -> None:
+    app = opened(v="8", preset="grpo-7b@1", **link)
+    good = json.dumps("✓").strip(chr(34))
+    assert good in opened(v="8", preset="grpo-7b@1").get("vega_lite_chart")[0].proto.spec
+    assert good not in app.get("vega_lite_chart")[0].proto.spec
+    app.session_state["phases-view"] = ":material/table: Table"
+    app.run()
+    [table] = [one.value for one in app.dataframe if "Share of GPU" in one.value.columns]
+    assert set(table["Verdict"]) == {"incomplete"}
+
+
+def test_no_row_of_an_axis_fits_where_a_part_is_left_out() -> None:
+    app = opened("scaling", v="8", preset="sft-8b@1", config=vision())
+    words_of = [set(one.value["Verdict"]) for one in app.dataframe if "Verdict" in one.value]
+    assert words_of and not [said for said in words_of if said & {"fits", "tight"}]
+    assert any("incomplete" in said for said in words_of)
+
+
+def test_a_model_of_the_catalog_says_that_its_vision_part_is_not_planned() -> None:
+    part = "Qwen/Qwen3.5-4B is planned as its language model: weights, activations"
+    page = words(opened(v="8", preset="grpo-7b@1", model="Qwen/Qwen3.5-4B"))
+    assert part in page.replace("\\", "")
+    assert "as its language model" not in words(opened())

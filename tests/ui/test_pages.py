@@ -234,6 +234,16 @@ def test_what_followed_an_edit_stands_below_the_verdict_and_its_figures() -> Non
     assert len(figures) == 6 and max(figures) < followed
 
 
+def test_what_followed_an_edit_stands_on_the_page_of_the_edit_alone() -> None:
+    app = opened()
+    field(app, "method").set_value("ppo").run()
+    assert "other setting" in words(app)
+    app.switch_page("pages/launch.py").run()
+    assert "other setting" not in words(app)
+    field(app, "method").set_value("grpo").run()
+    assert "other setting" in words(app), "an edit on another page is told there"
+
+
 def in_order(block: Any) -> Iterator[Any]:
     """What a block holds, from top to bottom."""
     for child in block.children.values():
@@ -318,7 +328,7 @@ def test_another_card_starts_from_the_present_ones_bytes() -> None:
     field(app, "gpu").set_value("custom").run()
     assert app.metric
     field(app, "gpu_bytes").set_value(30.0).run()
-    assert "Does not start. The engine needs" in app.error[0].value
+    assert "Does not start. vLLM needs" in app.error[0].value
 
 
 def test_presets_switch_the_whole_plan() -> None:
@@ -393,7 +403,7 @@ def test_applying_a_suggestion_changes_the_plan_as_announced() -> None:
     assert "Out of memory" in app.error[0].value
     app.segmented_control(key="advice view").set_value("Edits").run()
     said = [text.value for text in app.markdown]
-    promised = next(text for text in said if "· step" in text or "· same speed" in text)
+    promised = next(text for text in said if "peak " in text and "→ **" in text)
     app.button(key="apply:0").click().run()
     assert not app.exception
     assert f"→ **{app.metric[0].value}**" in promised
@@ -421,7 +431,7 @@ def rows_of(app: AppTest, column: str) -> list[str]:
 
 def test_a_term_opens_to_its_formula_with_the_numbers_in_it() -> None:
     app = opened()
-    place = rows_of(app, "What").index("engine weights")
+    place = rows_of(app, "What").index("vLLM weights")
     assert not any("ceil_div(parameters" in code.value for code in app.code)
     app = chosen(app, "terms:rollout", place)
     shown = next(code.value for code in app.code if "ceil_div(parameters" in code.value)
@@ -439,8 +449,8 @@ def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
     app = chosen(app, "causes", place)
     assert any(code.value.endswith("seconds") for code in app.code)
     said = words(app)
-    assert "Source: " in said and "Rests on: " in said
-    assert "Its own interval, by what is assumed of it: " in said
+    assert "Source: " in said and "Measured: " in said
+    assert "Range by its own assumption: " in said
     assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
 
 
@@ -449,17 +459,17 @@ def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() ->
     app.segmented_control(key="numbers of").set_value("Time").run()
     causes, phases = rows_of(app, "Cause"), rows_of(app, "Phase")
     longest = (causes[0], phases[0])
-    assert longest == ("matrix products", "policy backward")
+    assert longest == ("GEMMs", "policy backward")
     shapes, measured = rows_of(app, "Shape"), rows_of(app, "Measured shape")
     assert "18,944 × 2,560 by 2,560 × 3,584, bf16" in shapes and len(measured) == 4
     assert "kernels are 9" in words(app) and "Borrowed from H200 141GB SXM5" in words(app)
     # Another kernel of it has rows of its own.
-    app = chosen(app, "kernels:policy backward:policy:matrix products", 1)
+    app = chosen(app, "kernels:policy backward:policy:GEMMs", 1)
     assert rows_of(app, "Measured shape") != measured
     # Another cause has other kernels; one that no table has any of, none.
-    app = chosen(app, "causes", causes.index("attention of decoding"))
+    app = chosen(app, "causes", causes.index("decode attention"))
     assert rows_of(app, "Kernel") == ["decode attention"]
-    assert "These kernels are all of it." in words(app)
+    assert "All of it." in words(app)
     app = chosen(app, "causes", causes.index("loss over the vocabulary"))
     assert not any("Measured shape" in table.value.columns for table in app.dataframe)
     assert not app.exception
@@ -499,24 +509,24 @@ def test_time_and_money_have_their_intervals_below_them_and_none_when_out_of_mem
 def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
-    assert "every response at its cap of 2,048 tokens" in said and "mostly shorter" in said
-    took = re.search(r"a typical shape takes \*\*([\d.]+ s)", said)
-    assert app.button(key="use-typical").label == "Use a typical shape"
+    assert "every response at the 2,048-token limit" in said
+    took = re.search(r"With typical lengths: \*\*([\d.]+ s)", said)
+    assert app.button(key="use-typical").label == "Use a typical length distribution"
     before = app.metric[2].value
     app.button(key="use-typical").click().run()
     assert link_of(app)["length_distribution"]
     assert app.metric[2].value != before and "on average" in words(app)
     assert took is not None and app.metric[2].value.endswith(took[1])
-    assert "behind every prompt at its cap of 512 tokens" in words(app)
+    assert "after every prompt at the 512-token limit" in words(app)
     field(unfold(app, "batch"), "mean_prompt_tokens").set_value(96).run()
     assert link_of(app)["mean_prompt_tokens"] == "96"
-    assert "behind prompts of 96 tokens on average" in words(app)
+    assert "after prompts of 96 tokens on average" in words(app)
 
 
 def test_a_time_at_the_cap_says_so_where_no_shape_is_offered() -> None:
     said = words(opened(preset="sft-8b@1"))
-    assert "every response at its cap of 3,072 tokens" in said and "typical shape" not in said
-    assert "at its cap" not in words(opened(preset="sft-8b@1", batch_shape="full"))
+    assert "every response at the 3,072-token limit" in said and "typical lengths" not in said
+    assert "-token limit" not in words(opened(preset="sft-8b@1", batch_shape="full"))
 
 
 def test_the_time_of_each_phase_is_a_chart() -> None:
@@ -594,7 +604,7 @@ def test_no_verdict_is_green_while_another_model_is_being_given() -> None:
     field(app, "model").set_value("Other model…").run()
     assert not app.success and "Still showing the last plan that works" in app.info[0].value
     assert app.metric[0].color not in ("green", "red")
-    assert ":green-badge" not in words(app).split("What decides it")[0]
+    assert ":green-badge" not in words(app).split("What sets the peak")[0]
     app.text_area(key="pasted config").set_value('{"model_type": "llama"}').run()
     assert not app.success
     field(app, "model").set_value("Qwen/Qwen2.5-7B").run()
@@ -611,7 +621,7 @@ def test_what_does_not_run_has_no_price() -> None:
     assert not [word for word in ("$", "run ", "step ") if word in followed]
     given = opened(v="1", method="dpo", reference="cached-activations", gpu="rtx-4090")
     assert given.error, "too small a card"
-    costs = next(text.value for text in given.markdown if "What the cached reference" in text.value)
+    costs = next(one.value for one in given.markdown if "Cost of the cached" in one.value)
     assert "wait on a disk" in costs and "$" not in costs
 
 
@@ -628,7 +638,7 @@ def test_the_chosen_phase_is_listed_and_marked_in_the_chart() -> None:
 
 def test_a_cached_reference_says_what_it_costs() -> None:
     sampled = opened(v="1", preset=INTUITOR, kl="loss", reference="cached-logprobs")
-    assert "What the cached reference costs.** Responses are new in each step" in words(sampled)
+    assert "Cost of the cached reference.** Responses are new in each step" in words(sampled)
     assert any("cannot be computed before the run" in one.value for one in sampled.warning)
     given = opened(v="1", method="dpo", reference="cached-activations")
     assert "Before the run the reference scores up to" in words(given)
@@ -700,8 +710,8 @@ def test_the_next_phase_is_another_one_than_the_worst(preset: str) -> None:
     app = opened(preset=preset)
     told = words(app)
     [worst] = [one.value for one in app.metric if one.label == "Worst phase"]
-    assert "The next phase, " in told
-    assert f"The next phase, {worst}, needs" not in told
+    assert "Next highest: " in told
+    assert f"Next highest: {worst}, " not in told
 
 
 def test_every_page_opens_again_after_the_others() -> None:

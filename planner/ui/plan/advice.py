@@ -1,4 +1,4 @@
-"""Advice on the plan at hand, in a column beside the phases: Make it fit, or Use the room.
+"""Advice on the plan at hand, beside the phases: Make it fit, or Use the free memory.
 
 :func:`show` keeps the panel's place and draws its head. What it gives works out the rest: a page
 calls it last, so that verdict and chart are there before advice begins; an edit made meanwhile does
@@ -20,7 +20,7 @@ from planner.advice.share import has_engine, in_words, room_of
 from planner.advice.suggestion import Suggestion
 from planner.footprint import Footprint
 from planner.ui import compute
-from planner.ui.elements import segments
+from planner.ui.elements import said, segments
 from planner.ui.plan import applied, suggested
 from planner.ui.state import session
 from planner.units import read_count, read_seconds
@@ -31,7 +31,9 @@ PAUSE_SECONDS = 0.25
 """A page stands so long before advice begins: somebody who goes on typing is not kept waiting."""
 SLICES = 5
 
-FIT, ROOM, SINGLE, SHARE, IDLE = (*("Make it fit", "Use the room", "Edits", "Engine", "No effect"),)
+FIT, ROOM, SINGLE, SHARE, IDLE = (
+    *("Make it fit", "Use the free memory", "Edits", "vLLM", "No effect"),
+)
 NEEDS = {
     FIT: ("ways",),
     ROOM: ("faster", "used", "cheaper"),
@@ -92,20 +94,20 @@ def _wanted(place: DeltaGenerator, footprint: Footprint) -> bool:
     left = max(footprint.budget_bytes - footprint.device_bytes, 0)
     with place:
         st.markdown(
-            f"{session.read(left)} of the card is left ({left / footprint.budget_bytes:.0%})."
+            f"{session.read(left)} ({left / footprint.budget_bytes:.0%}) free at the peak."
         )
         if st.session_state.get("room wanted"):
             return True
         words = in_words(outcome_of(footprint), session.read)
         if words:
-            st.markdown(words)
+            st.markdown(said(words))
         st.button(
             ROOM,
             key="use-the-room",
             on_click=_want,
             icon=":material/speed:",
             type="primary",
-            help="What is left over may buy time, or do with fewer GPUs. Nothing changes yet.",
+            help="Shows what it could buy: a faster step, or fewer GPUs. Nothing changes yet.",
         )
     return False
 
@@ -125,11 +127,11 @@ def _fit(place: DeltaGenerator, advice: Advice) -> None:
     with place:
         if not ways:
             st.markdown(
-                "Nothing tried here lets this plan start. **Which GPUs**, below, has every card."
+                "Nothing tried makes this plan start. **GPU options**, below, tries every GPU."
             )
             return
         if not ways[0].fits:
-            st.markdown("Nothing tried here makes it fit with its margin; this comes closest.")
+            st.markdown("Nothing tried makes it fit with 10% to spare; this comes closest.")
         for number, one in enumerate(ways):
             first = number == 0
             suggested.card(
@@ -144,23 +146,23 @@ def _fit(place: DeltaGenerator, advice: Advice) -> None:
 def _kept(one: Suggestion) -> str:
     """What a way keeps of what was asked for."""
     if one.keeps:
-        return "Same weights, same responses, same GPUs"
-    return "By changing what is trained" if one.kind == "training" else "With more GPUs"
+        return "Keeps model, lengths and GPUs"
+    return "Changes what is trained" if one.kind == "training" else "Adds GPUs"
 
 
 def _room(place: DeltaGenerator, advice: Advice) -> None:
     used, faster, cheaper = advice.used, advice.faster, advice.cheaper
     with place:
         if not faster and not cheaper:
-            st.markdown("Nothing tried here turns it into time or money.")
+            st.markdown("Nothing tried makes a step faster or the run cheaper.")
         if used is not None and len(used.edits) > 1:
             suggested.card(used, "room-all", lead="All together", first=True)
         suggested.cards(faster[:SHOWN], "faster")
         suggested.cards(cheaper, "cheaper")
         if faster and not any(one.seconds.sure for one in faster):
             st.caption(
-                "Faster by the estimate; each gain is inside the error of its seconds, so none is "
-                "promised. A trial tells."
+                "Faster by the estimate, but each gain is within the error of the times. A trial "
+                "would tell."
             )
 
 
@@ -171,9 +173,9 @@ def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
         if decides or advice.outcome.blockers:
             _ranked(found, pairs, advice)
         lowering = advice.lowering(phase)
-        which = ", which decides" if decides else ""
+        which = ", the peak" if decides else ""
         if not lowering:
-            st.caption(f"No single edit lowers {phase}{which}.")
+            st.caption(f"No single change lowers {phase}{which}.")
             return
         st.markdown(f"**What lowers {phase}**{which}")
         lines = [f"{labelled(one.title)}: {suggested.brief(one, phase)}" for one in lowering]
@@ -186,20 +188,20 @@ def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
 def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice: Advice) -> None:
     fits = advice.outcome.fits
     if not found:
-        st.caption("No single edit of this plan mends it or saves memory.")
+        st.caption("No single change makes this plan run or saves memory.")
     elif not fits and not any(one.fits for one in found):
         st.caption("None of these is enough by itself.")
     suggested.cards(found[:SHOWN], "apply")
     if pairs:
-        st.markdown("**Two together**" + (", one in the room of the other" if fits else ""))
+        st.markdown("**Two together**" + (", one in the memory the other frees" if fits else ""))
     suggested.cards(pairs, "pair")
 
 
 def _share(place: DeltaGenerator, advice: Advice) -> None:
     with place:
-        st.markdown(advice.share_words(session.read))
+        st.markdown(said(advice.share_words(session.read)))
         if not advice.share:
-            st.caption("No other share or spread of the engine fits beside the trainer.")
+            st.caption("No other memory share or tensor parallel size of vLLM fits here.")
         for number, one in enumerate(advice.share):
             room = room_of(one.after.plan)
             seconds = one.after.step_seconds
@@ -209,8 +211,8 @@ def _share(place: DeltaGenerator, advice: Advice) -> None:
             suggested.card(
                 one,
                 f"share:{number}",
-                lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: holds {room.holds:,} whole "
-                f"sequences, {room.wanted:,} wanted{step}",
+                lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: can hold {room.holds:,} of "
+                f"{room.wanted:,} full-length sequences{step}",
             )
 
 
@@ -218,8 +220,8 @@ def _idle(place: DeltaGenerator, advice: Advice) -> None:
     found = together(advice.idle)
     with place:
         if not found:
-            st.markdown("Whatever people usually try changes the peak here.")
+            st.markdown("Everything that is often tried changes the peak here.")
             return
-        st.markdown("People try these; here they leave the peak where it is.")
-        lines = (f"- **{said[0].upper()}{said[1:]}**: {labelled(why)}." for said, why in found)
+        st.markdown("**Often tried, no help here**")
+        lines = (f"- **{name[0].upper()}{name[1:]}**: {labelled(why)}." for name, why in found)
         st.markdown("\n".join(lines))

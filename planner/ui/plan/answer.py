@@ -5,8 +5,18 @@ Drawn after the inputs, it is seen half as long again after the key (benchmarks/
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
 from planner.ui import compute, messages, verdict
+from planner.ui.elements import beside
+from planner.ui.gauge import gauge, used_of
 from planner.ui.state import session
+
+_PLACES: ContextVar[tuple[DeltaGenerator, DeltaGenerator]] = ContextVar("columns of the page")
+"""Of the run of the script that draws both, the answer and the page below it."""
 
 
 def show() -> None:
@@ -15,7 +25,21 @@ def show() -> None:
     if draft.plan is None:
         return
     footprint = compute.footprint(draft.plan)
-    verdict.sentence(footprint)
-    verdict.figures(footprint, compute.price(draft.plan))
-    messages.about_the_edit(draft)  # below them: they stay where the eye is
+    with st.container(key="strip"), st.container(key="verdict-short"):
+        verdict.short(footprint)
+    with st.container(key="cockpit"):
+        left, right = beside()
+    _PLACES.set((left, right))
+    with left:
+        with st.container(gap="xsmall"):
+            verdict.headline(footprint)
+            gauge(used_of(footprint))
+            verdict.limits(footprint.verdict)
+        verdict.figures(footprint, compute.price(draft.plan))
+        messages.about_the_edit(draft, "plan")  # below them: they stay where the eye is
     compute.let_it_show()
+
+
+def places() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Below the answer, where the page goes on; and beside it, where it explains."""
+    return _PLACES.get()

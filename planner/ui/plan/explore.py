@@ -1,4 +1,4 @@
-"""What else the plan could be, as wide as the page: which GPUs, and what each saving does."""
+"""What else the plan could be, as wide as the page: other GPUs, and what each saving does."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.setup import references
 from planner.ui.elements import ink, segments
-from planner.ui.plan import applied, other_gpus, what_if
+from planner.ui.plan import ablation, applied, other_gpus
 from planner.ui.state import session
 from planner.wording.display import UNITS
 
-GPUS, WHAT_IF, REFERENCE, CLOSED = "Which GPUs", "What if", "The reference", "Closed"
+GPUS, ABLATION, REFERENCE, CLOSED = "GPU options", "Ablation", "Reference", "Hide"
 PLANNED = "planned"
 
 
 def show(footprint: Footprint) -> None:
     """The part that is chosen; nothing is worked out for the others."""
-    views = [CLOSED, GPUS, WHAT_IF]
+    views = [CLOSED, GPUS, ABLATION]
     if references.compares(footprint.plan):
         views.append(REFERENCE)
-    st.subheader("Other ways", anchor="explore")
+    st.subheader("Explore", anchor="explore")
     key = "explore view"
     if st.session_state.get(key) not in views:
         st.session_state[key] = CLOSED
@@ -36,10 +36,10 @@ def show(footprint: Footprint) -> None:
         views,
         key,
         label_visibility="collapsed",
-        help="Which GPUs: every card of the catalog, by how many. What if: each optimization's "
-        "own part of memory and time. The reference: where its log-probs come from.",
+        help="GPU options: every GPU of the catalog, by count. Ablation: what each optimization "
+        "of the plan saves. Reference: where its log-probs come from.",
     )
-    draw = {GPUS: other_gpus.show, WHAT_IF: what_if.show, REFERENCE: _reference}
+    draw = {GPUS: other_gpus.show, ABLATION: ablation.show, REFERENCE: _reference}
     if view in draw:
         applied.notice("explore")
         draw[view](footprint)
@@ -55,8 +55,8 @@ def _reference(footprint: Footprint) -> None:
     """The reference's forms: one block of bars a measure, without what the plan cannot have."""
     rows = _forms(footprint.plan, session.unit().name)
     st.caption(
-        "The same plan with each form of the reference that it can have. Before and step: seconds "
-        "of the reference's own passes."
+        "The same plan with each way to get reference log-probs. Before and step: seconds that the "
+        "reference takes before the run and in a step."
     )
     st.altair_chart(
         option_bars(pd.DataFrame(map(asdict, rows)), ink=ink()),

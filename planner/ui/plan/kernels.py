@@ -33,7 +33,7 @@ def kernels(term: TimeTerm, key: str) -> None:
     kept = shown(found)
     rows = pd.DataFrame(
         {
-            "Together": read_seconds(one.seconds),
+            "Total": read_seconds(one.seconds),
             "Kernel": KINDS[one.asked.kind],
             "Shape": shape(one.asked.kind, one.asked.sizes),
             "Runs": runs(one.asked.runs),
@@ -43,7 +43,7 @@ def kernels(term: TimeTerm, key: str) -> None:
     )
     listed, panel = beside(5, 3)
     with listed:
-        st.markdown(f"**Its kernels** · {how_much(found)}")
+        st.markdown(f"**Kernels** · {how_much(found)}")
         columns = {"Of roofline": share_column()}
         chosen = kept[chosen_of(rows, f"kernels:{key}", f"Kernels of {term.name}", columns)]
     with panel:
@@ -53,7 +53,7 @@ def kernels(term: TimeTerm, key: str) -> None:
 def _measured(one: opened.Kernel, key: str) -> None:
     kind, found = one.asked.kind, one.found
     each = f"{read_seconds(found.seconds)} each, {found.share:.0%} of roofline"
-    st.markdown(f"**{each}** · measured nearest")
+    st.markdown(f"**{each}** · nearest measurements")
     rows = pd.DataFrame(
         {
             "Measured shape": measured_shape(kind, row),
@@ -62,9 +62,9 @@ def _measured(one: opened.Kernel, key: str) -> None:
         }
         for row in found.rows
     )
-    text_table(rows, f"measured:{key}", "Measured rows nearest to the kernel")
+    text_table(rows, f"measured:{key}", "Measurements nearest to the kernel")
     words = rests_on(kind, found)
-    least = f"{found.limit} allows {read_seconds(found.roofline_seconds)} at best"
+    least = f"{found.limit} bound: {read_seconds(found.roofline_seconds)}"
     said = factors(one)
-    beyond = f" Beyond its table: {said}." if said else ""
+    beyond = f" Outside its table: {said}." if said else ""
     st.caption(f"{words[0].upper()}{words[1:]}; {least}.{beyond} Source: {found.source}.")

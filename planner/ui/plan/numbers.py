@@ -1,4 +1,4 @@
-"""Every number of a footprint, opened: bytes of a phase, seconds of a step, what they yield."""
+"""The breakdown of a footprint: bytes of a phase, seconds of a step, what they yield."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.ui.elements import beside, opened, segments, share_column
 from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.wording.display import put_in
+from planner.wording.display import kind_of, put_in
 from planner.wording.fields import labelled
 
 MEMORY, TIME, RATES = "Memory", "Time", "Throughput and cost"
@@ -23,8 +23,8 @@ def numbers(footprint: Footprint, price: Cost, phase: Phase) -> None:
 
     ``phase`` is the one whose memory is listed.
     """
-    st.subheader("Every number, opened", anchor="terms")
-    kind = segments("Numbers of", (MEMORY, TIME, RATES), "numbers of", default=MEMORY)
+    st.subheader("Breakdown", anchor="terms")
+    kind = segments("Show", (MEMORY, TIME, RATES), "numbers of", default=MEMORY)
     if kind == TIME:
         seconds.causes(footprint)
     elif kind == RATES:
@@ -43,17 +43,17 @@ def _list(phase: Phase) -> None:
             "Size": session.read(int(term.bytes)),
             "What": term.name,
             "Model": term.role,
-            "Kind": "host RAM" if term.host else term.category,
-            "Share of peak": None
+            "Kind": "host RAM" if term.host else kind_of(term.category),
+            "Share": None
             if term.host
             else 100 * int(term.bytes) / max(phase.device_bytes, 1),
         }
         for term in found
     )
-    alt = "What is alive at the phase's worst moment"
+    alt = "What is allocated at the phase's peak"
     listed, panel = beside(5, 3)
     with listed:
-        place = opened(rows, f"terms:{phase.name}", alt, {"Share of peak": share_column()})
+        place = opened(rows, f"terms:{phase.name}", alt, {"Share": share_column()})
     with panel:
         st.markdown(f"**{found[place].name}** · {found[place].role}")
         explain(found[place])

@@ -1,4 +1,4 @@
-"""Which GPUs: the plan on every card of the catalog, by how many of it, and the cheapest.
+"""GPU options: the plan on every card of the catalog, by how many of it, and the cheapest.
 
 Session keys, set here only: ``mending`` is the visitor's last :class:`Mending`, ``gpus chosen``
 the place of the row that the list names.
@@ -28,19 +28,19 @@ POLL = "500ms"
 WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
-    "Nothing else of the plan changes; several GPUs shard what one has whole. Prices are the "
-    "middle of the catalog's; where nobody has listed one, there is no cost."
+    "Only the GPU and its count change; several GPUs shard what one has whole. Prices are median "
+    "list prices; without one there is no cost."
 )
 MEND = (
-    "Each that is out of memory is made to fit by itself, as Make it fit does, keeping weights, "
-    "responses and GPUs. Some 5 to 15 seconds, in a process of its own."
+    "Runs Make it fit for each one that is out of memory, keeping model, lengths and GPUs. Takes "
+    "5 to 15 seconds in the background."
 )
 
 
 def show(footprint: Footprint) -> None:
     """The table, what is least in it, and a button in each row that takes it."""
     plan = footprint.plan
-    with st.spinner("Judging the plan on every card…"):
+    with st.spinner("Estimating the plan on every GPU…"):
         found = compute.on_other_gpus(plan)
     mine = _mending(plan)
     mended = (mine.found if mine is not None else None) or ()
@@ -55,7 +55,7 @@ def show(footprint: Footprint) -> None:
         key=lambda one: (WORDS[one.word], one.usd_run is None, one.usd_run or one.gpus),
     )
     if not shown:
-        st.info("This plan fits on no card of the catalog, however many of it.")
+        st.info("This plan fits on no GPU of the catalog, at any count.")
         return
     rows = _table(plan, shown)
     st.dataframe(
@@ -63,8 +63,8 @@ def show(footprint: Footprint) -> None:
         hide_index=True,
         height=(min(len(shown), MOST_ROWS) + 1) * ROW + 3,
         key="other-gpus",
-        alt="The plan on every card, by how many: verdict, peak, seconds of a step, cost of the "
-        "run; Apply takes a row",
+        alt="The plan on every GPU, by count: verdict, peak, seconds of a step, cost of the run; "
+        "Apply takes a row",
         column_config={
             "Apply": st.column_config.ButtonColumn(
                 "", width=90, pinned=True, on_click=_apply, args=(shown,), key=APPLY
@@ -80,10 +80,10 @@ def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
     failing = sum(one.word == "out of memory" for one in found)
     running = mine is not None and mine.running
     with row("other-gpus-choices"):
-        every = st.toggle("Also what does not fit", key="all-gpus", help=MEANING)
+        every = st.toggle("Show what does not fit", key="all-gpus", help=MEANING)
         if failing and (mine is None or mine.given_up or mine.error):
             st.button(
-                f"Make the other {failing} fit",
+                f"Find settings that make the other {failing} fit",
                 key="mend-gpus",
                 icon=":material/build:",
                 on_click=_mend,
@@ -95,9 +95,9 @@ def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
         st.warning(said(mine.error), icon=":material/info:")
     elif mine is not None and mine.found is not None:
         st.caption(
-            f"{len(mine.found)} of the {failing} that are out of memory fit once they are mended, "
-            f"each by what its row says; worked out in {read_seconds(mine.took_seconds)}. "
-            "Recommend looks at adapters and other lengths as well."
+            f"{len(mine.found)} of the {failing} that are out of memory fit with the changes in "
+            f"their row (found in {read_seconds(mine.took_seconds)}). Recommend tries LoRA and "
+            "other lengths, too."
         )
     return every
 
@@ -153,7 +153,7 @@ def _named_row(plan: Plan, shown: Sequence[Choice]) -> None:
             args=(dict(one.changes),),
         )
     if one.mended:
-        st.caption(f"Mended by: {labelled(one.mended)}.")
+        st.caption(f"Changes: {labelled(one.mended)}.")
 
 
 def _apply(shown: Sequence[Choice]) -> None:
@@ -175,12 +175,12 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
             else ":material/check: Apply",
             "GPU": one.name,
             "Count": one.gpus,
-            "Verdict": f"{one.word}, mended" if one.mended else one.word,
-            **({"Mended by": labelled(one.mended)} if mended else {}),
+            "Verdict": f"{one.word}, with changes" if one.mended else one.word,
+            **({"Changes": labelled(one.mended)} if mended else {}),
             "Step, s": one.step_seconds,
             "Run, $": one.usd_run,
             f"Peak, {unit.name}": unit.value(one.device_bytes) if one.device_bytes else None,
-            "Of card": round(one.device_bytes / one.budget_bytes, 2)
+            "Of GPU": round(one.device_bytes / one.budget_bytes, 2)
             if one.device_bytes and one.budget_bytes
             else None,
             "Worst phase": one.worst,
@@ -195,11 +195,11 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
 
 def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     return {
-        "Of card": card_share_column(),
+        "Of GPU": card_share_column(),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),
         **alike(rows, ["Step, s", "Step, s: from", "to"]),
         **numbers(["Run, $", "Run, $: from", "to "], "%,.0f"),
-        "Mended by": st.column_config.TextColumn(width=260),
+        "Changes": st.column_config.TextColumn(width=260),
     }
 
 
@@ -211,7 +211,7 @@ def _least(found: Sequence[Choice]) -> None:
         least = best(found, goal)
         if least is not None:
             first, ties = least
-            tied = f" ({read_count(len(ties), 'other')} inside its error)" if ties else ""
+            tied = f" ({read_count(len(ties), 'other')} too close to call)" if ties else ""
             lines.append(f"**{word}**: {_named(first)}{_figure(first, goal)}{tied}")
     fewest = smallest(found)
     if fewest is not None:
@@ -221,7 +221,7 @@ def _least(found: Sequence[Choice]) -> None:
 
 
 def _named(one: Choice) -> str:
-    return f"{one.gpus} × {one.name}{' once mended' if one.mended else ''}"
+    return f"{one.gpus} × {one.name}{' with changes' if one.mended else ''}"
 
 
 def _figure(one: Choice, goal: Goal) -> str:

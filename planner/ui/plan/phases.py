@@ -9,6 +9,7 @@ nothing of a click on what was clicked last.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -20,19 +21,18 @@ from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import bar_parts, bar_peaks, phase_name, phase_table
 
-CHART = "phase-chart"
+CHART, SECONDS = "phase-chart", "seconds-chart"
 LISTED = "phase listed"
 
 
 def chart(footprint: Footprint) -> None:
-    """The phases' memory and time as bars, and both as a table."""
-    st.subheader("Phases of a step", anchor="phases")
+    """The phases' memory and time as bars of one height and order, and both as a table."""
     memory, time, listed = st.tabs(
         [":material/memory: Memory", ":material/schedule: Time", ":material/table: Table"],
         on_change="rerun",
         key="phases-view",
     )
-    views = ((time, seconds.bars), (listed, _table), (memory, _bars))
+    views = ((time, _seconds), (listed, _table), (memory, _bars))
     place, show = next((view for view in views if view[0].open), views[-1])
     with place:
         show(footprint)
@@ -52,23 +52,27 @@ def by_hand() -> bool:
     return "phase by hand" in st.session_state
 
 
-def choice(footprint: Footprint) -> None:
-    """The list to choose a phase from, which does without a pointer."""
+def choice(footprint: Footprint) -> Phase:
+    """The chart's title, and the list to choose a phase from, which does without a pointer."""
+    title, listed = st.columns(2, vertical_alignment="center")
+    title.subheader("Phases of a step", anchor="phases")
     worst, now = phase_name(footprint.worst), phase_name(chosen(footprint))
     names = [phase_name(phase) for phase in footprint.phases]
     # A list that is new on the page gets it as its default: a value set through the state alone
     # may come too late for it, and the first phase would look chosen.
     if st.session_state.get("phase", now) != now:
         st.session_state["phase"] = now
-    st.selectbox(
+    listed.selectbox(
         "Phase",
         names,
         index=names.index(now),
         key="phase",
+        label_visibility="collapsed",
         on_change=_chosen,
-        format_func=lambda name: f"{name} (the worst)" if name == worst else name,
-        help="Its terms are listed below, and advice is for it. A click on the chart chooses too.",
+        format_func=lambda name: f"{name} (peak)" if name == worst else name,
+        help="Breakdown and advice are of this phase. A click on its bar chooses it, too.",
     )
+    return chosen(footprint)
 
 
 def _chosen() -> None:
@@ -94,10 +98,11 @@ def _table(footprint: Footprint) -> None:
     st.dataframe(
         rows,
         hide_index=True,
+        height=bars.height(len(rows)),
         key="phase-table",
         alt="Peak memory and seconds of each phase",
         column_config={
-            "Share of card": card_share_column(),
+            "Share of GPU": card_share_column(),
             **alike(rows, ["Seconds", "At least", "At most"]),
             **numbers(sizes, "%.1f"),
         },
@@ -114,14 +119,27 @@ def _bars(footprint: Footprint) -> None:
         ink=ink(),
         chosen=phase_name(chosen(footprint)),
     )
-    key = f"{CHART}-{st.session_state.get(LISTED, 0)}"
+    _clickable(spec, CHART, alt_text(footprint), footprint)
+
+
+def _seconds(footprint: Footprint) -> None:
+    found = seconds.bars(footprint, phase_name(chosen(footprint)))
+    if found is None:
+        with st.container(height=bars.height(len(footprint.phases)), border=False):
+            st.info(seconds.NO_TIME)
+        return
+    _clickable(found[0], SECONDS, found[1], footprint)
+
+
+def _clickable(spec: dict[str, Any], name: str, alt: str, footprint: Footprint) -> None:
+    key = f"{name}-{st.session_state.get(LISTED, 0)}"
     st.vega_lite_chart(
         sent(spec),
         key=key,
         on_select=partial(_clicked, key),
         selection_mode=bars.CHOSEN,
-        height=bars.height(spec),
-        alt=alt_text(footprint),
+        height=bars.height(len(footprint.phases)),
+        alt=alt,
     )
 
 
@@ -129,5 +147,5 @@ def alt_text(footprint: Footprint) -> str:
     """The chart in words."""
     parts = [f"{phase_name(one)} {session.read(one.device_bytes)}" for one in footprint.phases]
     card = session.read(footprint.budget_bytes)
-    pool = "" if footprint.pool is None else " The engine's pool is drawn apart, dashed."
-    return f"Peak memory of each phase against {card} of the card: {', '.join(parts)}.{pool}"
+    pool = "" if footprint.pool is None else " vLLM's KV cache is drawn apart, dashed."
+    return f"Peak memory of each phase against the GPU's {card}: {', '.join(parts)}.{pool}"

@@ -51,8 +51,8 @@ def button(footprint: Footprint) -> None:
         "headroom-report.html",
         "download-report",
         icon=":material/article:",
-        help="One page of HTML to print or send: verdict, evidence, phases, cost, settings, what "
-        "would change it, and the plans of your search on Recommend. It needs no network.",
+        help="One HTML page to print or send: verdict, evidence, phases, cost, settings, advice, "
+        "and the plans of your search on Recommend. Opens without a network.",
     )
 
 

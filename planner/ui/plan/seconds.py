@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -20,18 +22,18 @@ from planner.units import read_number, read_seconds_between, read_seconds_bounds
 from planner.wording.display import put_in
 from planner.wording.fields import labelled
 
+NOT_IN_A_STEP = "not in every step"
+NO_TIME = "Nobody has published this GPU's peak rates, so its times are not known."
 YIELDED = {
     "tokens_per_second_per_gpu": "**{}** tokens/s per GPU",
     "mfu": "**{}** MFU of the update",
     "hfu": "**{}** HFU",
 }
 MEANING = (
-    "Tokens per second and GPU: prompt and response tokens of a step, by all its seconds and all "
-    "its GPUs.  \nMFU, model FLOPs utilization: what forward and backward need at least, against "
-    "what the card could have done in the update's time.  \nHFU, hardware FLOPs utilization: the "
-    "same with what is computed twice, as gradient checkpointing does, and with padding.  \n"
-    "GPU-hours: all GPUs of the plan, for as long as the run takes.  \nBetween brackets: where "
-    "published runs lay."
+    "Tokens/s per GPU: prompt and response tokens of a step, over its whole time and all GPUs.  \n"
+    "MFU, model FLOPs utilization: FLOPs of forward and backward against the GPU's peak in the "
+    "update's time.  \nHFU, hardware FLOPs utilization: the same with recompute and padding.  \n"
+    "GPU-hours: all GPUs of the plan, for the whole run.  \nIn brackets: error on published runs."
 )
 
 
@@ -55,21 +57,21 @@ def _lengths(footprint: Footprint) -> None:
     shape = offered(plan)
     if not shape:
         if plan.batch_shape != "full" or not at_caps(plan):  # full rows have no other length
-            st.caption(f"Time is of {words(plan)}, behind {prompts(plan)}.")
+            st.caption(f"Times assume {words(plan)}, after {prompts(plan)}.")
         return
     other = compute.footprint(plan.changed(length_distribution=shape))
-    took = f"; a typical shape takes **{_step(other)}** a step" if other.step_seconds else ""
+    took = f" With typical lengths: **{_step(other)}** a step." if other.step_seconds else ""
     with row("lengths-offer"):
         st.markdown(
-            f":small[:material/straighten: Time is of **{words(plan)}**, behind {prompts(plan)}; "
-            f"real ones are mostly shorter{took}.]",
+            f":small[:material/straighten: Times assume **{words(plan)}**, after {prompts(plan)}."
+            f"{took}]",
             width="stretch",
         )
         st.button(
-            "Use a typical shape",
+            "Use a typical length distribution",
             key="use-typical",
-            help=f"As counted runs are shaped: {named(shape)}. Memory stays at the longest; time "
-            "and money change.",
+            help=f"As in published runs: {named(shape)}. Memory stays planned for the longest; "
+            "time and cost change.",
             on_click=session.apply,
             args=({"length_distribution": shape},),
         )
@@ -86,37 +88,30 @@ def timed(footprint: Footprint) -> tuple[Phase, ...]:
     return tuple(one for one in footprint.phases if one.per_step and one.seconds is not None)
 
 
-def bars(footprint: Footprint) -> None:
-    """Each phase's seconds by cause."""
-    rows = cause_rows(footprint)
-    if rows.empty:
-        st.info("Nobody has published this card's peaks, so no time is known.")
-        return
+def bars(footprint: Footprint, chosen: str) -> tuple[dict[str, Any], str] | None:
+    """Each phase's seconds by cause, and the same in words; None where no time is known.
+
+    Phases that not every step has keep their row, so that a phase is where its memory is.
+    """
     phases = timed(footprint)
-    st.altair_chart(
-        drawn.phase_seconds(rows, ink=ink()),
-        key="seconds-chart",
-        height=drawn.height(len(phases), rows["cause"].nunique()),
-        alt=f"Seconds of each phase: {', '.join(f'{phase_name(p)} {between(p)}' for p in phases)}.",
-    )
-
-
-def cause_rows(footprint: Footprint) -> pd.DataFrame:
-    """One row per phase and cause, as :func:`planner.charts.seconds.phase_seconds` draws them."""
-    return pd.DataFrame(
-        {
-            "phase": phase_name(phase),
-            "cause": term.name,
-            "role": term.role,
-            "seconds": float(term.seconds),
-            "total": phase.seconds,
-            "said": between(phase),
-            "least": phase.low_seconds,
-            "most": phase.high_seconds,
-        }
-        for phase in timed(footprint)
+    if not phases:
+        return None
+    causes = [
+        drawn.Cause(phase_name(phase), term.name, float(term.seconds))
+        for phase in phases
         for term in _lasting(phase)
-    )
+    ]
+    taken = [
+        drawn.Taken(
+            phase_name(one), one.seconds or 0.0, one.low_seconds, one.high_seconds, between(one)
+        )
+        if one in phases
+        else drawn.Taken(phase_name(one), 0.0, None, None, NOT_IN_A_STEP)
+        for one in footprint.phases
+    ]
+    said = ", ".join(f"{phase_name(one)} {between(one)}" for one in phases)
+    spec = drawn.phase_seconds(causes, taken, ink=ink(), chosen=chosen)
+    return spec, f"Seconds of each phase: {said}."
 
 
 def _lasting(phase: Phase) -> list[TimeTerm]:
@@ -136,7 +131,7 @@ def causes(footprint: Footprint) -> None:
         key=lambda pair: -float(pair[1].seconds),
     )
     if not found or not footprint.step_seconds:
-        st.caption("No time is known of this plan.")
+        st.caption(NO_TIME)
         return
     total = footprint.step_seconds
     rows = pd.DataFrame(
@@ -149,7 +144,7 @@ def causes(footprint: Footprint) -> None:
         }
         for phase, term in found
     )
-    columns = {"Of step": share_column(), "Cause": st.column_config.TextColumn(width=190)}
+    columns = {"Of step": share_column(), "Cause": st.column_config.TextColumn(width=230)}
     listed, panel = beside(5, 3)
     with listed:
         phase, term = found[opened(rows, "causes", "Causes of a step's time", columns)]
@@ -158,7 +153,7 @@ def causes(footprint: Footprint) -> None:
         explain_time(term)
         st.caption(
             f"{phase_name(phase)} in all: {between(phase)}; "
-            f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
+            f"{'its error is not known.' if phase.doubt is None else phase.doubt.words}"
         )
     kernels(term, f"{phase.name}:{term.role}:{term.name}")
 
@@ -172,19 +167,19 @@ def _term_between(phase: Phase, seconds: float) -> str:
 def explain_time(term: TimeTerm) -> None:
     """Formula, the same with the numbers put in, measured rows, source, and what is left out."""
     _computed(term.formula, term.inputs, f"{float(term.seconds):,.4g} seconds")
-    measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
+    measured = f"Measured: {term.evidence.rstrip('.')}. " if term.evidence else ""
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
     st.caption(labelled(f"{measured}Source: {term.source}.{left_out}"))
     if term.low is not None and term.high is not None:
         own = read_seconds_bounds(float(term.seconds), float(term.low), float(term.high))
-        st.caption(f"Its own interval, by what is assumed of it: {own}. Its phase's is of runs.")
+        st.caption(f"Range by its own assumption: {own}. The phase's range is from runs.")
 
 
 def rates(footprint: Footprint, price: Cost) -> None:
     """Every figure that comes of the seconds; the chosen one opens to its formula."""
     found: list[Figure] = list(throughput(footprint, price).values())
     if not found:
-        st.caption("A plan that does not run, or whose time is not known, yields nothing.")
+        st.caption("No throughput: the plan does not run, or its time is not known.")
         return
     rows = pd.DataFrame(
         {

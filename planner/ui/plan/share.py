@@ -15,7 +15,7 @@ from planner.ui.elements import download, row, segments
 from planner.ui.plan import report
 from planner.ui.state import address, session
 
-KINDS = ("Complete link", "Short link")
+KINDS = ("Short link", "Complete link")
 
 
 def share(footprint: Footprint) -> None:
@@ -28,8 +28,8 @@ def share(footprint: Footprint) -> None:
         "link kind",
         left,
         default=KINDS[0],
-        help="A complete link names every field. A short one names a preset that never "
-        "changes, and the fields that differ from it. Both mean the same for ever.",
+        help="A short link names a preset that never changes, and the fields that differ from it. "
+        "A complete one names every field. Both mean the same for ever.",
     )
     with right:
         download(
@@ -40,7 +40,7 @@ def share(footprint: Footprint) -> None:
             width="stretch",
         )
     query: address.Query = address.current_query()
-    if kind == "Short link":
+    if kind == KINDS[0]:
         query = to_short_query(footprint.plan, session.calibration(), session.speeds())
     with st.container(key="link-to-page"):  # one line; the rest of it is copied, not read
         st.code(address.link(query), language=None)

@@ -57,14 +57,19 @@ def card(
 def _marks(one: Suggestion) -> str:
     found = ""
     if one.unblocks:
-        found += ":green-badge[lets it start] "
+        found += f":green-badge[{_starts(one)}] "
     word = one.after.word
     if word != one.before.word:
-        text = {"fits": "makes it fit", "tight": "tight then"}.get(word, word)
+        text = {"fits": "makes it fit", "tight": "tight"}.get(word, word)
         found += f":{COLORS[TONES[word]]}-badge[{text}] "
     if one.cost:
         found += f":orange-badge[{one.cost}] "
     return found
+
+
+def _starts(one: Suggestion) -> str:
+    """What starts that did not."""
+    return "vLLM starts" if any("vLLM" in why for why in one.before.blockers) else "starts"
 
 
 def effect(one: Suggestion) -> str:
@@ -83,12 +88,12 @@ def effect(one: Suggestion) -> str:
 def _seconds(before: Outcome, after: Outcome, found: Difference) -> list[str]:
     if before.step_seconds is None or after.step_seconds is None:
         return ["time not known"]
-    if before.blockers:  # a plan that cannot start takes no time
-        return [f"step {read_seconds(after.step_seconds)}"]
+    if before.word == "out of memory":  # a plan that does not run takes no time to compare with
+        return [f"step {read_seconds(after.step_seconds)}"] if after.word != before.word else []
     if found.sign == "same":
         return ["same speed"]
     was, now = read_seconds(before.step_seconds), read_seconds(after.step_seconds)
-    return [f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, inside the error"]
+    return [f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, within the error"]
 
 
 def _usd(before: Outcome, after: Outcome, found: Difference) -> list[str]:
@@ -129,5 +134,7 @@ def _line(phase: PhaseChange) -> str:
 
 
 def brief(one: Suggestion, phase: str) -> str:
-    """What it saves in one phase, and what it does to time."""
-    return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {time_words(one.seconds)}"
+    """What it saves in one phase, and what it does to the time of a plan that runs."""
+    runs = one.before.word != "out of memory"
+    time = f", {time_words(one.seconds)}" if runs else ""
+    return f"{session.read(one.lowered_bytes(phase))} less in {phase}{time}"

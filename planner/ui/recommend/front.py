@@ -16,6 +16,7 @@ from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.facts import facts_of
 from planner.search import Found
+from planner.ui import compute
 from planner.ui.elements import ROW, ink, numbers
 from planner.ui.plan.applied import from_to
 from planner.ui.recommend.take import apply_button, pin_button
@@ -87,11 +88,12 @@ def front(plan: Plan, found: Found) -> None:
 
 def rows(found: Found) -> pd.DataFrame:
     """A row per point, as :func:`planner.charts.front.front` draws them."""
+    part = compute.footprint(found.plan).verdict.incomplete
     return pd.DataFrame(
         {
             "place": place,
             "name": f"{one.gpus:,} × {facts_of(found.plan.changed(**one.changes)).gpu.name}",
-            "word": one.word,
+            "word": "incomplete" if part else one.word,
             "hours": one.hours,
             "low_hours": one.low_hours,
             "high_hours": one.high_hours,

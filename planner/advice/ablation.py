@@ -1,7 +1,7 @@
-"""What if: each optimization's own part, from all of them off to all of them on.
+"""Ablation: what each optimization saves by itself, in the plan as it is.
 
-What one saves depends on what is on already, so the order matters: the person's, or largest first,
-in which each place goes to the one that saves most there. Every bar is an estimate.
+Each is undone alone, and one that the plan does not have is added alone; all else stays. Every bar
+is an estimate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Switch(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A bar: what the plan comes to once this is on too; the first has all of them off."""
+    """A bar: what the plan comes to with this one changed; the first is the plan itself."""
 
     name: str
     device_bytes: int
@@ -46,8 +46,8 @@ class Step(NamedTuple):
         return self.device_bytes if measure == "device" else self.trainer_bytes
 
 
-class Waterfall(NamedTuple):
-    """Bars in their order, and optimizations that could not be turned on, with why."""
+class Ablation(NamedTuple):
+    """Bars in their order, and optimizations that could not be changed alone, with why."""
 
     steps: tuple[Step, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -55,16 +55,16 @@ class Waterfall(NamedTuple):
 
 FORMS: tuple[OwnForm, ...] = (
     ("Gradient checkpointing", "gradient_checkpointing", "none", "full"),
-    ("Offload of activations", "activation_offload", False, True),
+    ("Activation offload", "activation_offload", False, True),
     ("Fused linear cross-entropy", "logits", "full", "fused"),
     ("Memory-efficient attention", "attention", "eager", "sdpa"),
     ("8-bit AdamW", "optimizer", "adamw-fused", "adamw-8bit"),
-    ("Offload of weights and optimizer", "offload", "none", "all-between-phases"),
+    ("Weight and optimizer offload", "offload", "none", "all-between-phases"),
     ("Empty the cache between phases", "empty_cache", "never", "between-phases"),
     ("Expandable segments", "expandable_segments", False, True),
-    ("Sleeping engine", "vllm_sleep_level", 0, 2),
+    ("vLLM sleep mode", "vllm_sleep_level", 0, 2),
     ("CUDA graphs off", "enforce_eager", False, True),
-    ("Critic on the policy's body", "critic", "separate", "shared"),
+    ("Critic sharing the policy's weights", "critic", "separate", "shared"),
 )
 """Name, field, the value that is off, and the usual one that is on."""
 
@@ -93,10 +93,10 @@ NAMES: Mapping[Any, str] = {
     "flash": "Flash attention",
     "flash_attention_3": "FlashAttention-3",
     "every-step": "Empty the cache every step",
-    "all": "Weights and optimizer on the host throughout",
-    "optimizer": "Optimizer on the host throughout",
-    "optimizer-between-phases": "Offload of the optimizer",
-    "parameters-between-phases": "Offload of weights",
+    "all": "Weights and optimizer always on the CPU",
+    "optimizer": "Optimizer always on the CPU",
+    "optimizer-between-phases": "Optimizer offload",
+    "parameters-between-phases": "Weight offload",
     "chunked-tokens": "Self-certainty in chunks of tokens",
 }
 """What is on, where that is not the usual value."""
@@ -130,7 +130,9 @@ def _adapters(plan: Plan) -> list[Switch]:
             return [Switch("LoRA, and the reference without it", both, WHOLE | copy, True)]
         has = plan.reference != "copy"
         found.append(Switch(f"Reference ({other})", {"reference": other}, copy, has))
-    return [Switch("LoRA" if on == "lora" else "QLoRA", {"finetuning": on}, WHOLE, own), *found]
+    # To a full fine-tuning LoRA is no optimization: it trains other weights.
+    adapted = [Switch("LoRA" if on == "lora" else "QLoRA", {"finetuning": on}, WHOLE, True)]
+    return [*adapted, *found] if own else found
 
 
 WHOLE = {"finetuning": "full"}
@@ -147,54 +149,35 @@ def _valid(plan: Plan, one: Switch) -> bool:
     )
 
 
-def waterfall(
+def ablation(
     plan: Plan,
     chosen: Sequence[Switch],
     judge: Judge,
     *,
-    largest_first: bool = False,
     measure: Measure = "device",
     progress: Callable[[], None] = lambda: None,
-) -> Waterfall:
-    """Bars from all of ``chosen`` off to all of them on.
+) -> Ablation:
+    """The plan, then each of ``chosen`` changed alone: what saves most first, then what is added.
 
     Args:
-        plan: gives all that is not chosen.
-        chosen: in the person's order.
+        plan: gives all that is not changed.
+        chosen: optimizations, on or off in the plan.
         judge: what gives a plan's estimate.
-        largest_first: each place goes to the one that saves most bytes there, ties to the faster.
-        measure: which bytes decide that order.
+        measure: which bytes decide the order.
         progress: called before each estimate; it may raise to give up.
     """
-    values = plan.model_dump()
+    values, steps, refused = plan.model_dump(), [], []
     for one in chosen:
-        values.update(one.off)
-    left = list(chosen)
-    start, problems = try_plan(values)
-    if start is None:
-        why = problems[0].sentence
-        return Waterfall((), (("All of them off", why),))
-    found: dict[Plan, Footprint] = {}
-
-    def step(name: str, of: Plan) -> Step:
-        if of not in found:
-            progress()
-            found[of] = judge(of)
-        return _step(name, found[of])
-
-    steps = [step("All off", start)]
-    while left:
-        tried = ((one, try_plan({**values, **one.on})[0]) for one in left)
-        able = [(one, of) for one, of in tried if of is not None]
-        if not able:
-            break
-        reached = [(one, step(one.name, of)) for one, of in (able if largest_first else able[:1])]
-        one, lowest = min(reached, key=lambda pair: (pair[1].bytes(measure), pair[1].seconds or 0))
-        steps.append(lowest)
-        values.update(one.on)
-        left.remove(one)
-    refused = ((one.name, try_plan({**values, **one.on})[1][0].sentence) for one in left)
-    return Waterfall(tuple(steps), tuple(refused))
+        changed, problems = try_plan({**values, **(one.off if one.own else one.on)})
+        if changed is None:
+            refused.append((one.name, problems[0].sentence))
+            continue
+        progress()
+        said = f"{'without' if one.own else 'with'} {one.name}"
+        steps.append((one.own, _step(said, judge(changed))))
+    steps.sort(key=lambda each: (not each[0], -each[1].bytes(measure)))
+    of_plan = _step("the plan", judge(plan))
+    return Ablation((of_plan, *(step for _, step in steps)), tuple(refused))
 
 
 def _step(name: str, footprint: Footprint) -> Step:
