@@ -18,7 +18,7 @@ from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
 from planner.methods import part
 from planner.phases import engine
 from planner.phases.baseline import resolved
-from planner.phases.experts import experts_left
+from planner.phases.experts import experts_left, finds_experts
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
@@ -161,7 +161,8 @@ def _peak(phase: PhasePlan, sums: list[Totals]) -> Peak:
 def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
     """The phase with upper bounds of what other lengths and routes leave in the cache."""
     card = scene.facts.budget_bytes
-    for formula, of in ((GROWN, {"most": most}), (EXPERTS_LEFT, experts_left(scene))):
+    experts = experts_left(scene) if finds_experts(scene.plan.empty_cache, phase.kind) else {}
+    for formula, of in ((GROWN, {"most": most}), (EXPERTS_LEFT, experts)):
         if of and (term := bounded(formula, of, card, phase.high_bytes)).high:
             phase = replace(phase, terms=(*phase.terms, term))
     return phase

@@ -55,10 +55,12 @@ EXPERTS_LEFT = Formula(
     "projections up, activated, product, projected down, weighted; best fit of "
     "c10/cuda/CUDACachingAllocator.cpp, torch 2.13.0",
     why="Every micro-batch and layer sends each expert another number of tokens. At worst no "
-    "block that one of an update's layers left is found by the next. The card bounds it: what is "
-    "free then goes back in pieces, which the next layer's experts may not fit.",
+    "block that one of an update's layers left is found by the next: an emptied cache ends that "
+    "with the update, and nothing else does. The card bounds it: what is free then goes back in "
+    "pieces, which the next layer's experts may not fit.",
     ignores="that a grouped product has the rows of all experts in one tensor, whose size only "
-    "lengths change; later updates, which leave more; a critic's experts",
+    "lengths change (rows of one length leave nothing there); later updates, which leave more "
+    "where nothing empties the cache; passes without gradient",
 )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from planner.footprint import trainers_own
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, most_growth
 from planner.numeric import Num, maximum, where
+from planner.phases.experts import finds_experts
 from planner.plan import Plan
 from planner.speeds import Speeds
 from planner.sweeps.combinations import Combination, Combinations
@@ -111,10 +112,11 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     segments = reserved(plan, trains, peaks, card)
     growth = most_growth(plan, [one.held for one in segments])
     experts = {name: figure(name) for name in EXPERTS_LEFT.inputs if name in some[0].figures}
-    worst = _Worst(rows, growth, experts, card)
+    worst = _Worst(rows, growth, card)
     columns = {}
     for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
-        columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held)
+        left = experts if finds_experts(plan.empty_cache, slot.kind) else {}
+        columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held, left)
     found = worst.found()
     host, room = maximum(*(peak.host for peak in peaks)), figure("host_limit_bytes")
     hosted = maximum(*(peak.host + peak.hosted for peak in peaks))
@@ -154,10 +156,8 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
 class _Worst:
     """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
 
-    def __init__(
-        self, rows: _Rows, growth: Num, experts: Mapping[str, Num], card: Num
-    ) -> None:
-        self._rows, self._growth, self._experts, self._card = rows, growth, experts, card
+    def __init__(self, rows: _Rows, growth: Num, card: Num) -> None:
+        self._rows, self._growth, self._card = rows, growth, card
         self._highest: dict[str, Array] = {}
         self._maker: dict[str, Array] = {}
         self.low = self.high = rows.spread(0, np.int64)
@@ -167,10 +167,12 @@ class _Worst:
         """The most device bytes of any phase."""
         return self._highest["device"]
 
-    def meet(self, number: int, rank: str, peak: Peak, held: Reserved) -> Array:
+    def meet(
+        self, number: int, rank: str, peak: Peak, held: Reserved, left: Mapping[str, Num]
+    ) -> Array:
         """Take a phase into account; returns its device bytes.
 
-        ``peak`` is of its own instants, ``held`` what it reserves.
+        ``peak`` is of its own instants, ``held`` what it reserves, ``left`` what experts leave it.
         """
         low, reserved, high = held.total
         outside, own = peak.outside, held.own.centre
@@ -179,10 +181,8 @@ class _Worst:
         if held.held is not None:
             size = {"most": self._growth, "card": self._card, "reached": most}
             most = most + GROWN.value(counted=1, **size)
-            if self._experts:
-                most = most + EXPERTS_LEFT.value(
-                    counted=1, **self._experts, card=self._card, reached=most
-                )
+            if left:
+                most = most + EXPERTS_LEFT.value(counted=1, **left, card=self._card, reached=most)
         self.high = np.maximum(self.high, self._spread(most))
         sizes = {
             "device": reserved + outside,

@@ -14,6 +14,7 @@ from planner.footprint import Footprint
 from planner.formulas.growth import EXPERTS_LEFT
 from planner.sweeps.grid import followed
 from planner.term import Term
+from planner.totals.segments import in_process
 from planner.units import GIB
 
 OLMOE: dict[str, Any] = {
@@ -47,13 +48,55 @@ def test_at_worst_no_layer_of_an_update_finds_what_another_left() -> None:
         {"model": "Qwen/Qwen2.5-7B"},
         {"finetuning": "lora"},
         {"batch_shape": "full"},
-        {"empty_cache": "every-step"},
         {"expandable_segments": True},
     ],
 )
 def test_others_leave_nothing(other: dict[str, Any]) -> None:
     """Rows of one length are of one size in a grouped product, and pages serve any size."""
     assert not left(estimate(Plan(**OLMOE | other)))
+
+
+UNFOUND = 2 * 256 * 8 * (3 * 2048 + 4 * 1024) * 2 * 3 * 16
+"""Bytes of that in a micro-batch's passes of 16 layers."""
+
+
+@pytest.mark.parametrize("empty_cache", ["never", "between-phases", "every-step"])
+def test_what_empties_the_cache_between_phases_empties_none_within_an_update(
+    empty_cache: str,
+) -> None:
+    """Nothing of it is there when the engine wakes, or old log-probs are made, but for never."""
+    told = {"method": "grpo", "responses_per_prompt": 4, "framework": "plain", "reward": "rule"}
+    plan = Plan(**OLMOE | ENDLESS | told | {"empty_cache": empty_cache})
+    size = {
+        phase.name: sum(int(t.high or 0) for t in phase.terms if t.name == EXPERTS_LEFT.name)
+        for phase in estimate(plan).phases
+        if in_process(phase.rank, phase.kind)
+    }
+    update = dict.fromkeys(("policy forward", "policy backward", "optimizer step"), 16 * UNFOUND)
+    assert {name: size[name] for name in update} == update
+    others = {size[name] for name in size.keys() - update.keys()}
+    assert others == {16 * UNFOUND if empty_cache == "never" else 0}
+
+
+@pytest.mark.parametrize(("empty_cache", "both"), [("never", 2), ("between-phases", 1)])
+def test_a_critics_experts_are_counted(empty_cache: str, both: int) -> None:
+    """Beside the policy's while nothing empties the cache between their updates, else by itself."""
+    told = {"method": "ppo", "responses_per_prompt": 1, "empty_cache": empty_cache}
+    footprint = estimate(Plan(**OLMOE | ENDLESS | told))
+    for name in ("policy backward", "critic update"):
+        (phase,) = (one for one in footprint.phases if one.name == name)
+        [term] = (term for term in phase.terms if term.name == EXPERTS_LEFT.name)
+        assert term.high == both * 4 * UNFOUND
+    dense = estimate(Plan(**OLMOE | ENDLESS | told | {"model": "Qwen/Qwen2.5-0.5B"}))
+    assert not left(dense)
+
+
+def test_rows_of_one_length_vary_where_experts_are_multiplied_one_by_one() -> None:
+    """On cards without a kernel for all of them, and in fp32."""
+    full = OLMOE | ENDLESS | {"batch_shape": "full"}
+    assert not left(estimate(Plan(**full | {"gpu": "h100-80gb", "gpu_bytes": 0})))
+    assert left(estimate(Plan(**full | {"gpu": "a100-80gb", "gpu_bytes": 0})))
+    assert left(estimate(Plan(**full | {"gpu": "h200-141gb", "gpu_bytes": 0, "dtype": "fp32"})))
 
 
 def test_a_mixture_fits_only_where_its_worst_is_below_the_card() -> None:
