@@ -165,16 +165,15 @@ def verdict_of(
     first, *others = limits
     faulty = bool(faults) and first.name != START
     said = first.name in CARDS and not faulty
-    lines = (
-        *(one.sentence for one in (others if said else limits)),
-        *_beside(limits, phases, retries),
-        *(f"{each[0].upper()}{each[1:]}" for each in faults),
-    )
     return Verdict(
         word="out of memory" if faults else first.word,
         sentence=_does_not_run(faults[0]) if faulty else _headline(first),
         limits=tuple(limits),
-        lines=lines,
+        lines=(
+            *(one.sentence for one in (others if said else limits)),
+            *_beside(limits, phases, retries),
+            *(f"{each[0].upper()}{each[1:]}" for each in faults),
+        ),
     )
 
 
