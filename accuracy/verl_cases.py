@@ -48,8 +48,8 @@ WIDE: dict[str, Any] = {"dtype": "fp32", "master_dtype": "none"}
 KEPT: dict[str, Any] = {"gradient_checkpointing": "none"}
 BUDGET: dict[str, Any] = {**PACKED, "max_tokens_per_micro_batch": 400, "prompts_per_step": 4}
 """Two rows and a half."""
-ALONE: dict[str, Any] = {**PACKED, "micro_batch_size": 1, "logprob_micro_batch_size": 1}
-"""A packed row that is one sequence, of which transformers makes no mask."""
+ALONE: dict[str, Any] = {"micro_batch_size": 1, "logprob_micro_batch_size": 1}
+"""A row that is one sequence, packed or not padded by any other: transformers makes no mask."""
 CHUNKED: dict[str, Any] = {"logits": "chunked", "logits_dtype": "fp32"}
 FP16: dict[str, Any] = {"dtype": "fp16", "optimizer": "adamw-foreach"}
 FLASH: dict[str, Any] = {"attention": "flash"}
@@ -104,11 +104,12 @@ def _case(name: str, method: str, *changes: dict[str, Any], tied: bool = False) 
 CASES = (
     _case("GRPO, packed", "grpo", PACKED),
     _case("GRPO, packed, KL", "grpo", PACKED, KL),
-    _case("GRPO, packed, one sequence, KL, kept", "grpo", ALONE, KL, KEPT),
+    _case("GRPO, packed, one sequence, KL, kept", "grpo", PACKED, ALONE, KL, KEPT),
     _case("GRPO, packed, entropy", "grpo", PACKED, ENTROPY),
     _case("GRPO, packed, KL, entropy, kept", "grpo", PACKED, KL, ENTROPY, KEPT),
     _case("GRPO, padded", "grpo", PADDED),
     _case("GRPO, padded, KL, entropy", "grpo", PADDED, KL, ENTROPY),
+    _case("GRPO, padded, one row, KL, kept", "grpo", PADDED, ALONE, KL, KEPT),
     _case("GRPO, full, kept", "grpo", FULL, KEPT),
     _case("GRPO, packed, tied, KL", "grpo", PACKED, KL, tied=True),
     _case("GRPO, bf16 weights", "grpo", PACKED, KL, HALF),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,19 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "price_per_gpu_hour": (9.0,),
 }
 
+SHARDINGS: tuple[Fields, ...] = (
+    {"sharding": "none", "gpus": 1},
+    *({"sharding": name, "gpus": 8} for name in ("ddp", "zero1", "zero2", "zero3")),
+    *({"sharding": name, "gpus": 8} for name in ("fsdp1", "fsdp2")),
+    {"sharding": "zero3", "gpus": 8, "offload": "all"},
+)
+OF_SHARDING = (
+    *("reduce_dtype", "gradient_dtype", "master_dtype", "logits_dtype", "reshard_after_forward"),
+    *("shard_size", "gpus_per_node", "offload", "activation_offload", "optimizer", "liger"),
+    *("mean_prompt_tokens", "micro_batch_size", "gradient_checkpointing", "attention", "autocast"),
+)
+"""Fields that what weights are sharded by may leave without effect."""
+
 EXPLAINED: Mapping[tuple[str, str], str] = {
     ("trl", "temperature"): "its fused head divides in the kernel, in place",
     ("trl", "reduce_dtype"): "its bf16 and fp16 are as wide",
@@ -133,6 +147,24 @@ def effects() -> dict[str, dict[str, Effect]]:
                         moved.add(case)
                     if kind == "still" and whole and case in moved:
                         found[name][framework].ignored.append(f"{base} {name}={value}")
+    return found
+
+
+def silent() -> list[str]:
+    """Where no other value of a field moves a figure, is refused or is told to have no effect."""
+    found = []
+    for framework, method, how in product(frameworks(), ("sft", "grpo"), SHARDINGS):
+        base = {"method": method, **how}
+        plan = _plan(framework, base)
+        if plan is None or plan.sharding != how["sharding"]:
+            continue
+        before = _figures(estimate(plan))
+        for name in OF_SHARDING:
+            kinds = {
+                _tried(Effect(), plan, base, before, name, value) for value in _values(name, plan)
+            }
+            if kinds == {"still"} and name not in without_effect(plan):
+                found.append(f"{name} of {framework}, {base}")
     return found
 
 

@@ -26,3 +26,8 @@ def test_what_moves_plain_pytorch_moves_every_framework_or_is_told() -> None:
     }
     assert {key: plans for key, plans in ignored.items() if key not in EXPLAINED} == {}
     assert EXPLAINED.keys() == ignored.keys(), "an explanation that nothing needs"
+
+
+def test_no_sharding_leaves_a_field_without_effect_in_silence() -> None:
+    """A gradient's dtype on its way, say: DeepSpeed sends it in one, and DDP does not."""
+    assert field_effects.silent() == []

@@ -58,7 +58,8 @@ EXPERTS_LEFT = Formula(
     "block that one of an update's layers left is found by the next. The card bounds it: what is "
     "free then goes back in pieces, which the next layer's experts may not fit.",
     ignores="that a grouped product has the rows of all experts in one tensor, whose size only "
-    "lengths change; later updates, which leave more; a critic's experts",
+    "lengths change (rows of one length leave nothing there); later updates, which leave more; "
+    "the few blocks that do not fit within one update where the cache is emptied after it",
 )
 
 

@@ -189,10 +189,12 @@ ZERO_BUCKETS = Formula(
 
 ZERO_BUCKET_COPY = Formula(
     "gradients of a ZeRO bucket",
-    "minimum(500000000, trainable) * value_bytes",
+    "minimum(500000000, trainable) * (value_bytes + cast_bytes)",
     category="buffers",
-    source=ZERO_RUN,
-    why="What a bucket has gathered stands beside it while it is reduced.",
+    source=ZERO_RUN + "; cast to communication_data_type: 0.19.6, read: stage_1_and_2.py, "
+    "allreduce_bucket; stage3.py, __avg_scatter_grads",
+    why="What a bucket has gathered stands beside it while it is reduced, and so does what it is "
+    "cast to, where gradients are sent in another dtype.",
 )
 
 ZERO_LOW_GRADIENTS = Formula(

@@ -119,6 +119,8 @@ class Framework:
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     pads_rollout: bool = False
     """Rows that a GPU sampled are padded to the longest of them all, not of their micro-batch."""
+    pads_micro_batches: bool = False
+    """Rows are padded to the longest of their micro-batch, so that one by itself has no padding."""
     validates_first: bool = False
     """A run that validates begins with it, before its first step."""
     validates_by_micro_batch: bool = False

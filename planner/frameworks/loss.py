@@ -109,4 +109,7 @@ AS_NAMED = LossCode(
     copies_labels=True,
     counted_at_regather=True,
 )
-"""Every path: what a plan names and its framework has not is made as :mod:`planner.steps` does."""
+"""The loss of this project's own step, which has every path.
+
+A plan whose ``logits`` names a path that its framework does not have is planned with it.
+"""

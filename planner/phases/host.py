@@ -83,10 +83,10 @@ def offloaded(
 
 
 def by_deepspeed(scene: Scene, role: Role, terms: Iterable[Term]) -> Term:
-    """What its own estimators have a node need for a trained role, as an upper bound.
+    """Upper bound of a node's RAM for a trained role: what DeepSpeed's own estimators ask for it.
 
-    ``terms`` are what is counted of the role where it has most. Of stages 1 and 2 they have every
-    process load the model in fp32; at stage 3 it is made in shards.
+    Its centre adds nothing to ``terms``, the role's bytes where they are most. At stages 1 and 2
+    the estimators count a whole fp32 model for each process, at stage 3 none.
     """
     ranks, whole = scene.ranks_per_node, scene.zero_stage < 3
     of = {

@@ -145,7 +145,9 @@ def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
     q, stage = scene.q, scene.zero_stage
     if stage == 1 and scene.setup.zero_widens:
         yield sharding.ZERO_BUCKET_IN_FP32(
-            role.name, trainable=role.trainable, value_bytes=q.reduce_bytes
+            role.name,
+            trainable=role.trainable,
+            value_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != "fp32"),
         )
     elif stage:
         if stage < 3:
@@ -153,7 +155,11 @@ def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
             kept = minimum(q.micro_batches - 1, 1) if stage == 1 else 0
             yield zero_bucket(scene, role, 1 - kept)
         yield sharding.ZERO_BUCKET_COPY(
-            role.name, trainable=role.trainable, value_bytes=q.compute_bytes
+            role.name,
+            trainable=role.trainable,
+            # Stage 3 casts each gradient before it copies them together, others what they copied.
+            value_bytes=q.reduce_bytes if stage == 3 else q.compute_bytes,
+            cast_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != scene.plan.dtype),
         )
 
 

@@ -15,6 +15,7 @@ from planner.plan.fields import PlanFields as Plan
 from planner.plan.loss import path_of
 from planner.rule import NoEffect
 from planner.setup import references
+from planner.setup.setup import setup_of
 from planner.values.sharding import sharding_of
 
 UNMODELLED = (
@@ -77,7 +78,14 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.rollout in UNSAMPLED,
     ),
     NoEffect(
-        ("validation_responses",), "nothing is validated", lambda plan: plan.eval_steps == 0
+        ("validation_responses", "validation_response_tokens"),
+        "nothing is validated",
+        lambda plan: plan.eval_steps == 0,
+    ),
+    NoEffect(
+        ("mean_prompt_tokens",),
+        "padded prompts are planned at their cap, and nobody samples from shorter ones",
+        lambda plan: plan.batch_shape == "padded" and plan.rollout == "none",
     ),
     NoEffect(
         ("logprob_micro_batch_size", "micro_batch_size"),
@@ -186,6 +194,11 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("logits_dtype",),
         "the dtype is fixed by the path",
         lambda plan: plan.dtype == "fp32" or path_of(plan) == "fused",
+    ),
+    NoEffect(
+        ("logits_dtype",),
+        "autocast runs softmax in fp32",
+        lambda plan: path_of(plan) in ("full", "response") and setup_of(plan).models[0].autocast,
     ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )

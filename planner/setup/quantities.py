@@ -68,9 +68,9 @@ class Quantities:
     planned; ``training`` and ``scoring`` are what time is planned for. An update ends with an
     optimizer step, which may follow every micro-batch; ``micro_rows`` and ``micro_row_tokens``
     describe one training forward (a packed micro-batch is one long row); ``micro_batches`` is the
-    number of forwards per update (gradient accumulation); ``micro_alone`` is 1 where every packed
-    row is one sequence, and nothing keeps it apart from others; the ``logprob_`` fields say the
-    same of a forward without gradient.
+    number of forwards per update (gradient accumulation); ``micro_alone`` is 1 where each is one
+    sequence without padding, which no mask keeps apart from others; the ``logprob_`` fields say
+    the same of a forward without gradient.
     """
 
     training_gpus: Num
@@ -162,12 +162,12 @@ def quantities(plan: Plan) -> Quantities:
         micro_rows=micro[0],
         micro_row_tokens=micro[1],
         micro_sequences=micro[2],
-        micro_alone=_alone(plan, plan.micro_batch_size, per_update, pair),
+        micro_alone=_alone(plan, plan.micro_batch_size, per_update, pair, micro[2]),
         micro_batches=micro_batches if accumulates else 1,
         logprob_rows=logprob[0],
         logprob_row_tokens=logprob[1],
         logprob_sequences=logprob[2],
-        logprob_alone=_alone(plan, plan.logprob_micro_batch_size, per_step, pair),
+        logprob_alone=_alone(plan, plan.logprob_micro_batch_size, per_step, pair, logprob[2]),
         training=training,
         scoring=scoring,
         optimizer_rounds=updates if accumulates else training.rounds,
@@ -219,16 +219,17 @@ def _micro_batch(
     return 1, where(budget > 0, filled, size * unit_tokens), sequences
 
 
-def _alone(plan: Plan, size: Num, available: Num, pair: int) -> Num:
-    """1 where a packed forward of ``size`` units of ``pair`` rows is a single sequence, else 0.
+def _alone(plan: Plan, size: Num, available: Num, pair: int, sequences: Num) -> Num:
+    """1 where a forward of ``size`` units of ``pair`` rows is one sequence without padding, else 0.
 
     Shorter sequences share a token budget of whatever size, and a row that was packed of a data
-    set's texts, unless there is only one.
+    set's texts, unless there is only one. A padded row is alone where it is padded to its own end.
     """
-    if plan.batch_shape != "packed" or not method_of(plan).generates:
+    if plan.batch_shape == "packed" and method_of(plan).generates:
+        sequences = where(plan.max_tokens_per_micro_batch > 0, available, size) * pair
+    elif plan.batch_shape != "padded" or not framework_named(plan.framework).pads_micro_batches:
         return 0
-    budget = plan.max_tokens_per_micro_batch
-    return where(where(budget > 0, available, size) * pair == 1, 1, 0)
+    return where(sequences == 1, 1, 0)
 
 
 def _passes(

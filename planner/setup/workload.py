@@ -111,11 +111,11 @@ def _workload(
     trains: str,
     disabled: bool = False,
 ) -> Workload:
-    """Of ``shape``: rows, tokens of a row, and whether each row is one sequence though packed."""
+    """Of ``shape``: rows, tokens of a row, and whether they are one sequence without padding."""
     plan, (rows, tokens, alone) = setup.plan, shape
     attention = kernel_of(plan, model.role)
-    # flash-attn's packed rows have no mask anyway.
-    bare = attention == "sdpa" and some(alone)
+    # flash-attn's packed rows have no mask anyway; eager attention always has one.
+    bare = some(alone) and (attention == "sdpa" or plan.batch_shape == "padded")
     full = bare and not isinstance(alone, np.ndarray)
     return Workload(
         sequences=rows,

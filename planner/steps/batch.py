@@ -49,13 +49,17 @@ def scoring_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
 def _rows(
     stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab: int, *, alone: bool
 ) -> Rows:
-    """A packed row of one capped sequence that is not ``alone`` ends in a short one."""
+    """A packed row of one capped sequence that is not ``alone`` ends in a short one.
+
+    Padded rows that are not lack their first token.
+    """
     rows, tokens, sequences = (int(size) for size in shape)  # type: ignore[call-overload]
     ids = torch.randint(vocab, (rows, tokens), device=stage.device)
     mask = positions = None
     if plan.batch_shape == "padded":
         mask = torch.ones_like(ids)
-        mask[:, 0] = 0
+        if not alone:
+            mask[:, 0] = 0
     if plan.batch_shape == "packed":
         longest = plan.prompt_tokens + plan.response_tokens
         positions = stage.numbered(tokens, longest if alone else min(longest, tokens - 1))

@@ -144,7 +144,7 @@ def _gathers(scene: Scene, role: Role) -> tuple[Num | None, Num | None]:
 def _reductions(scene: Scene, role: Role) -> tuple[Num | None, Num | None]:
     """Seconds to reduce a layer's gradients, and those that come last."""
     q = scene.q
-    width = q.reduce_bytes if scene.fsdp else q.gradient_bytes
+    width = q.reduce_bytes
     root = role.root_trainable
     layer = (role.trainable - root) / role.arch.layers
     return (
@@ -176,7 +176,7 @@ def _replicas(
     q, role, plan = scene.q, row.role, scene.plan
     if sharding_of(plan).alone or scene.gathers or not role.trained:
         return
-    size = role.trainable * q.gradient_bytes
+    size = role.trainable * (q.gradient_bytes if sharding_of(plan).ddp else q.reduce_bytes)
     how = all_reduce_seconds if sharding_of(plan).ddp else reduce_scatter_seconds
     seconds = collective(scene, how, size, q.training_gpus)
     if seconds is None:

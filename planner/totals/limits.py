@@ -78,7 +78,6 @@ def _card(scene: Scene, name: str, phases: Sequence[Phase]) -> Limit:
 
 def _limit(name: str, word: Word, sizes: tuple[int, int], budget: int, phase: str) -> Limit:
     least, most = sizes
-    figures = _figures(sizes, budget, phase, over=word == "tight" and most > budget)
     return Limit(
         name=name,
         word=word,
@@ -86,15 +85,14 @@ def _limit(name: str, word: Word, sizes: tuple[int, int], budget: int, phase: st
         high_bytes=most,
         budget_bytes=budget,
         phase=phase,
-        sentence=f"{name[0].upper()}{name[1:]}: {word}, {figures}.",
+        sentence=f"{name[0].upper()}{name[1:]}: {word}, {_figures(word, phase, budget, *sizes)}.",
     )
 
 
-def _figures(sizes: tuple[int, int], budget: int, phase: str, *, over: bool) -> str:
-    """What is needed of what there is; its upper bound where that is ``over`` it."""
-    least, most = sizes
+def _figures(word: Word, phase: str, budget: int, least: int, most: int) -> str:
+    """What is needed of what there is; its upper bound where a ``tight`` one is above that."""
     said = f"{read_gib(least)} of {read_gib(budget)} GiB, during {phase}"
-    return f"{said}; up to {read_gib(most)} GiB" if over else said
+    return f"{said}; up to {read_gib(most)} GiB" if word == "tight" and most > budget else said
 
 
 def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
@@ -167,28 +165,26 @@ def verdict_of(
     first, *others = limits
     faulty = bool(faults) and first.name != START
     said = first.name in CARDS and not faulty
-    lines = (
-        *(one.sentence for one in (others if said else limits)),
-        *_beside(limits, phases, retries),
-        *(f"{each[0].upper()}{each[1:]}" for each in faults),
-    )
     return Verdict(
         word="out of memory" if faults else first.word,
         sentence=_does_not_run(faults[0]) if faulty else _headline(first),
         limits=tuple(limits),
-        lines=lines,
+        lines=(
+            *(one.sentence for one in (others if said else limits)),
+            *_beside(limits, phases, retries),
+            *(f"{each[0].upper()}{each[1:]}" for each in faults),
+        ),
     )
 
 
 def _headline(limit: Limit) -> str:
-    sizes = limit.bytes, limit.high_bytes
     if limit.name == START:
         needs, share = read_gib(limit.bytes), read_gib(limit.budget_bytes)
         return f"Does not start. vLLM needs {needs} GiB and may take {share} GiB."
-    over = limit.word == "tight" and limit.high_bytes > limit.budget_bytes
-    figures = _figures(sizes, limit.budget_bytes, limit.phase, over=over)
     of = {GPU: "Peak", TRAINERS: "Training GPU: peak", ENGINES: "Rollout GPU: peak"}
     what = of.get(limit.name, "A node's host RAM:")
+    sizes = limit.budget_bytes, limit.bytes, limit.high_bytes
+    figures = _figures(limit.word, limit.phase, *sizes)
     return f"{LEADS[limit.word]}. {what} {figures}."
 
 
@@ -200,20 +196,14 @@ def _does_not_run(fault: str) -> str:
 
 
 def _beside(limits: Sequence[Limit], phases: Sequence[Phase], retries: int) -> Iterator[str]:
-    """What peaks do not show: training without the engine, doubt, an allocator short of room."""
+    """What peaks do not show: training without the engine, an allocator short of room."""
     training = training_of(phases)
-    most = max(phases, key=attrgetter("device_bytes"))
-    said = [limit.bytes for limit in limits if limit.name in CARDS]
-    reserves = any(limit.name == START for limit in limits)
-    if reserves and training.training_bytes not in said:
+    cards = [limit for limit in limits if limit.name in CARDS]
+    told = training.training_bytes in [card.bytes for card in cards]
+    if not told and any(limit.name == START for limit in limits):
         needed = read_gib(training.training_bytes)
         yield f"Training peaks at {needed} GiB, during {training.name}."
-    doubted = max(phases, key=attrgetter("most_bytes"))
-    budget = next(limit.budget_bytes for limit in limits if limit.name in CARDS)
-    if most.device_bytes <= budget < doubted.most_bytes:
-        name = f"{doubted.name[0].upper()}{doubted.name[1:]}"
-        yield f"{name} may need up to {read_gib(doubted.most_bytes)} GiB."
-    if retries and most.device_bytes <= budget:
+    if retries and all(card.bytes <= card.budget_bytes for card in cards):
         times = read_count(retries, "time")
         yield f"To fit, the allocator frees its cached memory {times} a step."
 

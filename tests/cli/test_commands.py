@@ -33,7 +33,7 @@ def test_estimate_says_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["estimate", "grpo-7b@1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("8 × H100 80GB SXM5: GRPO of Qwen2.5-7B with ")
-    assert lines[1] == "error of the peak: not measured for fused logits and FSDP2."
+    assert lines[1] == "Error of the peak not measured for fused logits and FSDP2."
     assert lines[2].startswith("Fits. Peak ") and lines[3].startswith("  ")
     assert any(line.startswith("policy backward") for line in lines)
 

@@ -18,6 +18,7 @@ from branch_steps import step
 from dry_peaks import meets_dry_run
 from planner.dryrun.run.branches import CardTraits, gpu_branches
 from planner.dryrun.run.branches.cpu import cpu_branches
+from planner.dryrun.run.world import world
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.setup.quantities import quantities
@@ -110,3 +111,19 @@ def test_the_steps_own_rows_are_what_the_plan_says_of_them(
         assert rows.positions is not None
         assert int((rows.positions == 0).sum()) == said
         assert alone == (said == 1)
+
+
+@pytest.mark.parametrize("framework", ["verl", "plain", "trl"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_padded_row_by_itself_is_whole_where_nobody_else_pads_it(
+    framework: str, size: int
+) -> None:
+    told = {**ONE, "framework": framework, "batch_shape": "padded", "micro_batch_size": size}
+    plan = Plan(**{**told, "gpus": 2})
+    q, stage = quantities(plan), Stage("cpu", "cpu", lambda *_: None)
+    whole = framework == "verl" and size == 1
+    mask = training_rows(stage, plan, q, 8).mask
+    assert mask is not None and bool(mask.all()) == bool(q.micro_alone) == whole
+    assert bool(masking_utils.fast_all(mask > 0)) == whole
+    with world(plan, autocast=False):
+        assert masking_utils.fast_all(mask.to("meta") > 0) == whole

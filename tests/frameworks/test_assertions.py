@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, get_args
 from unittest.mock import patch
 
 import pytest
@@ -110,18 +110,46 @@ def test_verl_validates_what_is_planned_and_nothing_else(
     assert (not said) == takes == (found is not None and not limits.obstacles(found))
 
 
+def function_of(path: str, name: str, **names: Any) -> Any:
+    """One function of a file of verl's whose module imports vLLM."""
+    file = Path(verl.__file__).parent / path
+    nodes = ast.walk(ast.parse(file.read_text("utf-8")))
+    (found,) = [node for node in nodes if getattr(node, "name", "") == name]
+    exec(compile(ast.Module([found], []), str(file), "exec"), names)  # noqa: S102
+    return names[name]
+
+
+@pytest.mark.parametrize("rank", [8, 320, 512, 513, 1024])
+def test_verls_engine_takes_the_ranks_that_are_planned(rank: int) -> None:
+    """Without vLLM, whose list it asks first, it has one of its own."""
+    file = "workers/rollout/vllm_rollout/utils.py"
+    asked = function_of(file, "get_vllm_max_lora_rank", Literal=Literal, get_args=get_args)
+    said = stops(lambda: asked(rank))
+    told = {"framework": "verl", "method": "grpo", "finetuning": "lora", "lora_rank": rank}
+    plan, problems = try_plan(told)
+    assert (plan is None) == bool(said) == (rank > 512)
+    assert all(said.partition(",")[0] in problem.message for problem in problems)
+
+
+def test_trls_adapters_are_those_that_are_planned() -> None:
+    source = Path(trl.__file__).parent / "trainer" / "sft_trainer.py"
+    said = "Applying a PEFT adapter to `lm_head` is not supported"
+    assert said in source.read_text("utf-8")
+    told = {"framework": "trl", "method": "sft", "finetuning": "lora"}
+    plan, problems = try_plan({**told, "lora_targets": "q_proj,lm_head"})
+    assert plan is None
+    assert any(said[1:].replace("`", "") in problem.message for problem in problems)
+
+
 @pytest.mark.parametrize("tokens", [2048, 4096, 4097, 8192])
 def test_verls_engine_starts_where_rows_are_within_the_models_positions(tokens: int) -> None:
-    """The module imports vLLM; its check is read from the file."""
-    path = Path(verl.__file__).parent / "workers/rollout/vllm_rollout/vllm_async_server.py"
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    (check,) = [node for node in nodes if getattr(node, "name", "") == "_validate_configs"]
-    names: dict[str, Any] = {"get_max_position_embeddings": lambda config: config}
-    exec(compile(ast.Module([check], []), str(path), "exec"), names)  # noqa: S102
+    file = "workers/rollout/vllm_rollout/vllm_async_server.py"
+    positions = {"get_max_position_embeddings": lambda config: config}
+    check = function_of(file, "_validate_configs", **positions)
     plan = Plan(framework="verl", model="Qwen/Qwen2.5-Math-7B", response_tokens=tokens - 512)
     engine = SimpleNamespace(max_model_len=tokens, enable_chunked_prefill=True)
     server = SimpleNamespace(config=engine, model_config=SimpleNamespace(hf_config=4096))
-    said = stops(lambda: names["_validate_configs"](server))
+    said = stops(lambda: check(server))
     found = [one for one in limits.obstacles(plan) if one.field == "response_tokens"]
     assert bool(found) == bool(said) == (tokens > 4096)
     assert all(said in one.why for one in found)

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from planner.estimate import estimate
+from planner.formulas.sharding import ZERO_BUCKET_COPY, ZERO_BUCKET_IN_FP32
 from planner.frameworks import exported, framework_named, frameworks
 from planner.frameworks.trl import limits as trl
 from planner.frameworks.verl import limits as verl
+from planner.phases import reductions
+from planner.phases.scene import scene_of
 from planner.plan import Plan, choices, try_plan
+from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
 
 
@@ -72,9 +77,28 @@ def test_a_dtype_that_ddp_does_not_ask_for_is_not_in_the_way(reduce_dtype: str) 
     assert trl.obstacles(plan) == ()
 
 
-def test_the_dtype_that_deepspeed_sends_gradients_in_has_an_effect() -> None:
-    plan = Plan(framework="trl", sharding="zero1", reduce_dtype="fp32")
-    assert "reduce_dtype" not in without_effect(plan)
+@pytest.mark.parametrize("framework", ["plain", "trl"])
+@pytest.mark.parametrize(
+    ("sharding", "bf16", "fp16", "fp32"),
+    # Of a bucket's value: fp32 gradients and what is sent; copied, and cast where that is another.
+    [("zero1", 4 + 2, 4 + 2, 4), ("zero2", 2, 2 + 2, 2 + 4), ("zero3", 2, 2 + 2, 4 + 4)],
+)
+def test_the_dtype_that_deepspeed_sends_gradients_in_is_planned(
+    framework: str, sharding: str, bf16: int, fp16: int, fp32: int
+) -> None:
+    told: dict[str, Any] = {"framework": framework, "sharding": sharding, "method": "sft"}
+    told |= {"model": "Qwen/Qwen2.5-7B", "gpus": 8, "gradient_dtype": "fp32"}
+    assert Plan(**told).reduce_dtype == "bf16", "as DeepSpeed itself"
+    seconds = {}
+    for dtype, each in {"bf16": bf16, "fp16": fp16, "fp32": fp32}.items():
+        plan = Plan(**told, reduce_dtype=dtype)
+        scene = scene_of(plan, facts_of(plan))
+        terms = reductions.at_layer(scene, scene.policy)
+        named = (ZERO_BUCKET_COPY.name, ZERO_BUCKET_IN_FP32.name)
+        assert [term.bytes for term in terms if term.name in named] == [5 * 10**8 * each]
+        assert "reduce_dtype" not in without_effect(plan)
+        seconds[dtype] = estimate(plan).step_seconds
+    assert seconds["bf16"] == seconds["fp16"] < seconds["fp32"]
 
 
 def test_four_bit_weights_in_fp16_are_refused_because_no_gpu_unscales_their_adapters() -> None:

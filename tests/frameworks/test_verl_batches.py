@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import masking_utils
+from verl.workers.utils.padding import build_attention_mask_from_nested
 
 from accuracy.verl_cases import BUDGET, CONFIG, ONE, PACKED, Case
 from dry_peaks import meets_dry_run
 from planner.dryrun.logs import curve
 from planner.dryrun.run.world import On
+from planner.estimate import estimate
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.run import batches, made, step
 from planner.frameworks.verl.run.batches import batch
@@ -130,7 +133,18 @@ def test_a_critic_is_told_how_its_batches_are_cut(monkeypatch: pytest.MonkeyPatc
     )
 
 
-SHAPES: tuple[dict[str, Any], ...] = ({}, {"batch_shape": "padded"})
+SINGLE: dict[str, Any] = {
+    **{"batch_shape": "padded", "attention": "sdpa", "max_tokens_per_micro_batch": 0},
+    **{"micro_batch_size": 1, "gradient_checkpointing": "none"},
+}
+SHAPES: tuple[dict[str, Any], ...] = (
+    {},
+    {"batch_shape": "padded"},
+    {**SINGLE, "logprob_micro_batch_size": 1},
+    {**SINGLE, "logprob_micro_batch_size": 2},
+    {**SINGLE, "attention": "flash"},
+    {**SINGLE, "max_tokens_per_micro_batch": 512 + 1024},
+)
 
 
 @pytest.mark.parametrize("changes", SHAPES, ids=str)
@@ -147,6 +161,22 @@ def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
         **{"batch_shape": "packed", "max_tokens_per_micro_batch": 8000, **changes},
     )
     meets_dry_run(plan, code=FRAMEWORK.name)
+
+
+@pytest.mark.parametrize(("rows", "scored"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_a_padded_row_by_itself_has_no_mask(rows: int, scored: int) -> None:
+    """verl pads to a micro-batch's own longest, and transformers makes no mask of ones alone."""
+    sizes = {"micro_batch_size": rows, "logprob_micro_batch_size": scored}
+    plan = Plan(method="grpo", framework="verl", **{**SINGLE, **sizes}, response_tokens=64)
+    data = batch(plan, training=True)
+    batches.tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=rows)
+    (first, *_) = engine.prepare_micro_batches(data)[0]
+    mask = build_attention_mask_from_nested(first["input_ids"])
+    real = masking_utils._ignore_causal_mask_sdpa(mask, mask.shape[1], mask.shape[1], 0, 0)
+    phases = {phase.name: phase.terms for phase in estimate(plan).phases}
+    for name, one in (("policy forward", rows == 1), ("old log-probs", scored == 1)):
+        assert any(term.name.startswith("attention mask") for term in phases[name]) != one
+    assert real == (rows == 1)
 
 
 def test_two_micro_batches_are_like_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from planner.dryrun.run.sharded import endings, layers_together, mesh_of, resize
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.formulas.lora import adapts_experts
+from planner.frameworks import framework_named
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.setup.setup import setup_of
@@ -57,6 +58,7 @@ def world(
         if fake:
             enter(_swappable(enter(FakeTensorMode(allow_non_fake_inputs=True))))
         branches = enter(_branches(plan, on, device))
+        branches.lone_rows_whole = framework_named(plan.framework).pads_micro_batches
         enter(_kernelless())
         if plan.finetuning != "full" and adapts_experts(targets(plan), facts_of(plan).policy):
             enter(folded_on_meta())

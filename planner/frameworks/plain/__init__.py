@@ -11,6 +11,12 @@ FRAMEWORK = Framework(
     order=0,
     versions=("1",),
     loss={"1": replace(AS_NAMED, name="plain 1")},
+    # DeepSpeed's communication_data_type is the dtype it trains in, unless one says otherwise.
+    defaults=lambda values: (
+        {"reduce_dtype": values.get("dtype", "bf16")}
+        if str(values.get("sharding")).startswith("zero")
+        else {}
+    ),
     steps_are_ours=True,
     loss_makes_reference=True,
     looped_experts=("a trainer on transformers before 5", 1),

@@ -114,6 +114,14 @@ FRAMEWORK = Framework(
             "TRL's trainers leave weights beside 4-bit ones in the model's dtype.",
             "Set base_dtype to compute, or framework to plain.",
         ),
+        # sft_trainer.py, line 1069, and the others alike.
+        Rule(
+            "lora_targets",
+            lambda p: p.finetuning != "full" and "lm_head" in p.lora_targets,
+            "TRL stops: applying a PEFT adapter to lm_head is not supported, since it would never "
+            "be trained.",
+            "Remove lm_head from lora_targets.",
+        ),
         Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,

@@ -199,13 +199,6 @@ def _memory(found: Obstacles, script: Script) -> None:
             "8-bit states depend on how FSDP1 flattens the weights.",
             sharding="fsdp2",
         )
-    if plan.finetuning != "full" and "lm_head" in plan.lora_targets.split(","):
-        found.refuse(
-            "lora_targets",
-            "TRL's fused head would never train an adapter of lm_head.",
-            "Set lora_targets to all-linear (which leaves the head out), or drop lm_head.",
-            lora_targets="all-linear",
-        )
     if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level > 0:
         found.only(
             "empty_cache",

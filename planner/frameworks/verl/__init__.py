@@ -13,6 +13,9 @@ from planner.rule import Rule
 from planner.units import GIB, MIB
 from planner.values.sharding import sharding_of
 
+MOST_RANK = 512
+"""The largest of vLLM's ``MaxLoRARanks`` (vllm.config.lora)."""
+
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Verl casts adapters to the base model's dtype, and lets the engine sleep at level 1."""
@@ -168,6 +171,14 @@ FRAMEWORK = Framework(
             "logprob_micro_batch_size.",
             "Set logprob_micro_batch_size to a divisor.",
         ),
+        # workers/rollout/vllm_rollout/utils.py, get_vllm_max_lora_rank, line 98.
+        Rule(
+            "lora_rank",
+            lambda p: (p.finetuning == "lora") & (p.lora_rank > MOST_RANK),
+            "verl stops where it builds its engine: lora_rank must be less than or equal to "
+            f"{MOST_RANK}.",
+            f"Set lora_rank to {MOST_RANK} or less.",
+        ),
         # experimental/one_step_off_policy and experimental/fully_async_policy.
         Rule(
             "rollout_overlap",
@@ -200,6 +211,8 @@ FRAMEWORK = Framework(
     decays_weights=True,
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
     balances_tokens=True,
+    # transformer_impl.py, prepare_model_inputs: to_padded_tensor to a micro-batch's max_seq_len.
+    pads_micro_batches=True,
     # agent_loop.py _compute_score: each response's own, by the workers of the reward loop.
     scores_as_responses_end=True,
     # trainer.val_before_train, true unless told otherwise.

@@ -21,9 +21,6 @@ from planner.values.sharding import sharding_of
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Largest ranks a vLLM engine can be built for (vllm.config.lora); a rank is rounded up."""
-
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a verl script."""
@@ -201,13 +198,6 @@ def _rollout(found: Obstacles) -> None:
             "rollout_quantization",
             "none",
             why="How verl's engine serves adapters beside fp8 weights was not read.",
-        )
-    if plan.finetuning == "lora" and plan.lora_rank > ADAPTER_RANKS[-1]:
-        found.refuse(
-            "lora_rank",
-            f"vLLM serves adapters up to rank {ADAPTER_RANKS[-1]}.",
-            f"Set lora_rank to {ADAPTER_RANKS[-1]} or less.",
-            lora_rank=ADAPTER_RANKS[-1],
         )
 
 

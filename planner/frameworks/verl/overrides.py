@@ -63,7 +63,10 @@ def _optimizer(plan: Plan, prefix: str) -> dict[str, object]:
 
 
 def _model(plan: Plan, prefix: str, name: str, *, asks: bool = True) -> dict[str, object]:
-    """A critic ``asks`` for no kernel: verl takes FlashAttention-2 whatever it is told."""
+    """The model of one role; ``asks`` is false where verl chooses the attention kernel itself.
+
+    It does so for a critic, which runs FlashAttention-2 whatever the configuration says.
+    """
     values: dict[str, object] = {
         f"{prefix}.path": name,
         f"+{prefix}.override_config.attn_implementation": (

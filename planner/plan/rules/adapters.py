@@ -14,12 +14,6 @@ RULES: tuple[Rule, ...] = (
         "Set lora_dropout to 0, or compile to false.",
     ),
     Rule(
-        "lora_dropout",
-        lambda plan: adapted(plan) and plan.lora_dropout > 0 and "lm_head" in plan.lora_targets,
-        f"lora_dropout at the language-model head {NOT_YET}",
-        "Set lora_dropout to 0, or leave lm_head out of lora_targets.",
-    ),
-    Rule(
         "finetuning",
         lambda plan: plan.finetuning == "qlora" and plan.compile,
         f"finetuning qlora with compile {NOT_YET}",

@@ -86,7 +86,7 @@ def stated(
     found = [known(phase) for phase in footprint.phases]
     worst = found[footprint.phases.index(footprint.worst)]
     if worst is not None and worst.low is None:
-        line = f"error of the peak: {worst.source.removesuffix(KEEP)}"
+        line = f"Error of the peak {worst.source.removesuffix(KEEP)}"
         footprint = replace(footprint, error=worst, assumptions=(*footprint.assumptions, line))
     phases = tuple(
         replace(phase, error=None if one is None or one.low is None else one)

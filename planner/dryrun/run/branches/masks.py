@@ -28,6 +28,8 @@ class Shaped:
     """Something that answers for batches of one shape, and for another for a while."""
 
     batch_shape: BatchShape
+    lone_rows_whole = False
+    """Rows are padded to the longest of their micro-batch: one by itself has no padding."""
     numbered: ClassVar[Any] = WeakIdKeyDictionary()
     """Sequences in a packed row, by its positions, of those that have no values to read."""
 
@@ -43,6 +45,10 @@ class Shaped:
             return int(self.numbered.get(position_ids, 2))
         with _disable_current_modes():
             return 1 + int((position_ids.diff(dim=-1) != 1).sum())
+
+    def whole(self, mask: Tensor) -> bool:
+        """Whether a mask [rows, tokens] of a batch leaves no token out."""
+        return self.batch_shape != "padded" or (self.lone_rows_whole and mask.shape[0] == 1)
 
     @contextmanager
     def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
@@ -62,7 +68,7 @@ class Shaped:
     def fast_all(self, tensor: Tensor) -> bool:
         """``masking_utils.fast_all``: whether a mask is all true."""
         _ = tensor.sum() == tensor.numel()
-        return self.batch_shape != "padded"
+        return self.whole(tensor)
 
     def find_packed_sequence_indices(self, position_ids: Tensor) -> Tensor | None:
         """``masking_utils.find_packed_sequence_indices``: each token's sequence."""
@@ -82,7 +88,7 @@ class Shaped:
         if sys._getframe(1).f_code is not reads:
             return False
         (tensor == 1).all()
-        return self.batch_shape == "padded"
+        return not self.whole(tensor)
 
     def flash_mask(
         self, *, kv_length: int, attention_mask: Tensor | None = None, **_: Any
@@ -93,6 +99,6 @@ class Shaped:
         attention_mask = attention_mask[:, -kv_length:]
         if attention_mask.shape[1] == kv_length:
             attention_mask.all()
-            if self.batch_shape != "padded":
+            if self.whole(attention_mask):
                 return None
         return attention_mask
