@@ -179,4 +179,4 @@ def test_a_run_that_ends_late_is_told_from_which_length_on() -> None:
     )
     assert "Longest response.** Responses of up to" in words(late)
     assert "ends out of memory after about" in words(late)
-    assert "The longest responses" not in words(opened())
+    assert "Longest response" not in words(opened())
