@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner.advice.advice import Advice
 from planner.advice.ablation import switches
+from planner.advice.advice import Advice
 from planner.cli.plan_argument import read_plan
 from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate
