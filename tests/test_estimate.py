@@ -266,7 +266,7 @@ def test_the_verdict_says_what_training_needs_beside_what_the_engine_is_given() 
     reserved, needed = (f"{size / 2**30:.1f} GiB" for size in (share_bytes, backward.device_bytes))
     assert {
         f"Training peaks at {needed}, during policy backward.",
-        f"vLLM reserves {reserved} (gpu_memory_utilization 0.5): KV cache for {holds} full-length "
+        f"vLLM reserves {reserved} (gpu_memory_utilization 0.5) and can hold {holds} full-length "
         "sequences.",
     } <= {*found.verdict.lines}
     answer = to_json(found)
@@ -321,9 +321,9 @@ def test_an_unknown_rate_leaves_time_unknown() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"gpu": "custom", "gpu_bytes": 80 * GIB}, "nobody said how fast the card is"),
-        ({"gpu": "t4", "gpus": 2}, "of T4 nobody has said what it computes in bf16; in fp16"),
-        ({"gpu": "m4-max-128gb", "gpu_bytes": 80 * GIB}, "in bf16, nor how fast its link is."),
+        ({"gpu": "custom", "gpu_bytes": 80 * GIB}, "not known for a custom GPU"),
+        ({"gpu": "t4", "gpus": 2}, "T4 has no published FLOPS in bf16; fp16 is published"),
+        ({"gpu": "m4-max-128gb", "gpu_bytes": 80 * GIB}, "in bf16 or interconnect bandwidth."),
         ({"gpu": "t4", "gpus": 2, "dtype": "fp16"}, ""),
         ({}, ""),
     ],

@@ -85,7 +85,7 @@ def test_the_headline_is_the_worst_limit(
 def test_the_pools_of_two_kinds_of_gpus_are_two_limits() -> None:
     found = estimate(GRPO.changed(rollout="vllm-separate", rollout_gpus=4))
     by_name = named(found)
-    assert {"training GPU", "vLLM GPU", START} <= by_name.keys() and "GPU" not in by_name
+    assert {"training GPU", "rollout GPU", START} <= by_name.keys() and "GPU" not in by_name
     assert "of each of its own GPUs" in by_name[START].sentence
     assert found.verdict.sentence.startswith("Fits. ") and "GPU: peak" in found.verdict.sentence
 

@@ -5,6 +5,8 @@ Imports no Streamlit.
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
@@ -85,7 +87,9 @@ def ablation(
     kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
     hover = tooltip(("name:N", "plan"), ("text:N", "does"))
     base = alt.Chart(rows)
-    words = {"align": "left", "baseline": "middle", "fontSize": 12, "color": ink}
+    words: dict[str, Any] = {
+        "align": "left", "baseline": "middle", "fontSize": 12, "color": ink
+    }  # fmt: skip
     layers = [
         base.mark_bar(height=BAR, yOffset=8).encode(
             y=y, x=x, x2="to:Q", color=colored("kind:N", kinds, KINDS), tooltip=hover

@@ -121,9 +121,9 @@ def _start(scene: Scene) -> Iterator[Limit]:
     share, short = int(engine.share_bytes(scene)), int(engine.shortfall_bytes(scene))
     if short > 0:
         sentence = (
-            f"vLLM's {read_gib(share)} GiB are {read_bytes(short)} too few for its weights, its "
-            "working memory and one full-length sequence; raise gpu_memory_utilization or "
-            "rollout_tensor_parallel."
+            f"The {read_gib(share)} GiB that vLLM reserves are {read_bytes(short)} too few for its "
+            "weights, its working memory and one full-length sequence; raise "
+            "gpu_memory_utilization or rollout_tensor_parallel."
         )
     else:
         holds = read_count(int(engine.concurrent_sequences(scene)), "full-length sequence")

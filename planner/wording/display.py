@@ -38,7 +38,7 @@ UNITS = {"GiB": Unit("GiB", GIB), "GB": Unit("GB", GB)}
 """GiB is 2**30 bytes, what the driver and torch count in; GB is 10**9, what sellers say."""
 
 
-KINDS: Mapping[str, str] = {"engine": "vLLM"}
+KINDS: Mapping[str, str] = {"engine": "vLLM", "device": "outside PyTorch"}
 """What a category of memory is called where its own word is no reader's."""
 
 

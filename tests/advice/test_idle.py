@@ -46,7 +46,7 @@ def test_lora_does_not_start_an_engine_whose_share_is_too_small() -> None:
     advice = Advice(estimate(plan))
     assert advice.outcome.blockers
     (line,) = [said for said in together(advice.idle) if said[0].startswith("LoRA")]
-    assert "the engine's share of" in line[1]
+    assert "that vLLM reserves" in line[1]
     assert estimate(plan.changed(finetuning="lora", reference="adapter-disabled")).blockers
 
 

@@ -23,9 +23,7 @@ def click(page: Page, place: int, phases: int, chart: str = "phase-chart") -> No
     page.mouse.click(box["x"] + 110, top + ROW * (place + 0.5))
 
 
-def test_verdict_and_name_stay_in_sight_and_nobody_else_is_asked(
-    page: Page, server: str
-) -> None:
+def test_verdict_and_name_stay_in_sight_and_nobody_else_is_asked(page: Page, server: str) -> None:
     asked: list[str] = []
 
     def hear(request: Request) -> None:
@@ -143,8 +141,12 @@ def test_no_figure_is_cut(page: Page, server: str) -> None:
         for link in ("", "?v=8&preset=grpo-7b%401&model=Qwen/Qwen2.5-14B&gpu=a100-40gb"):
             page.goto(f"{server}/{link}")
             settle(page)
-            cut = page.get_by_test_id("stMetric").locator("p, div").evaluate_all(
-                "all => all.filter(one => one.scrollWidth > one.clientWidth + 1)"
-                ".map(one => one.innerText)"
+            cut = (
+                page.get_by_test_id("stMetric")
+                .locator("p, div")
+                .evaluate_all(
+                    "all => all.filter(one => one.scrollWidth > one.clientWidth + 1)"
+                    ".map(one => one.innerText)"
+                )
             )
             assert cut == [], size

@@ -48,9 +48,7 @@ def test_more_causes_than_colours_are_one_grey_rest() -> None:
 
 
 def test_every_phase_says_its_seconds_beside_its_bar() -> None:
-    words = [
-        layer["data"]["values"] for layer in chart()["layer"] if layer["mark"].get("dx") == 8
-    ]
+    words = [layer["data"]["values"] for layer in chart()["layer"] if layer["mark"].get("dx") == 8]
     assert [[row["text"] for row in rows] for rows in words] == [["8 s", "2 s"]]
 
 

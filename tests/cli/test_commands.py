@@ -92,9 +92,9 @@ def test_estimate_explains_a_phase_by_its_kernels(capsys: pytest.CaptureFixture[
     assert text.startswith(plain), "an explanation comes below the answer"
     more = text[len(plain) :]
     assert "policy forward, GEMMs (policy): 3.24 s" in more
-    assert "product, 10,240 × 3,584 by 3,584 × 18,944, bf16" in more
+    assert "GEMM, 10,240 × 3,584 by 3,584 × 18,944, bf16" in more
     assert "  measured: 8,192 × 3,584 by 3,584 × 16,384 " in more
-    assert "measured on this card under vLLM" in more and "Source: aiconfigurator" in more
+    assert "measured on this GPU with vLLM" in more and "Source: aiconfigurator" in more
     assert "policy backward," not in more and "one step:" not in more
     assert main(["estimate", "grpo-7b@1", "--explain", "all"]) == 0
     everything = capsys.readouterr().out

@@ -81,7 +81,7 @@ def test_memory_stays_planned_for_the_longest() -> None:
     found = estimate(VERL.changed(mean_prompt_tokens=MEAN))
     assert without_times(found) == without_times(estimate(VERL))
     said = " ".join(found.notes)
-    assert "behind prompts of 128 tokens on average" in said
+    assert "after prompts of 128 tokens on average" in said
     assert "prompt + response at their limits" in said
 
 

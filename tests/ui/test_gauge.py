@@ -53,4 +53,3 @@ def test_verdict_gauge_and_figure_have_one_source(monkeypatch: pytest.MonkeyPatc
     assert "**77.0** of 79.1 GiB" in words(app)
     html = html_of(app)
     assert "<b>77.0</b> of 79.1 GiB" in html and 'class="gauge tight"' in html
-

@@ -123,6 +123,12 @@ def test_no_phase_of_the_rest_is_called_good(link: dict[str, str]) -> None:
     assert set(table["Verdict"]) == {"incomplete"}
 
 
+def test_a_short_link_asks_for_what_is_left_out_too() -> None:
+    app = opened(v="8", preset="grpo-7b@1", turns="8", tensor_parallel="2")
+    link = app.code[-1].value
+    assert len(link) < 200 and "turns=8" in link and "tensor_parallel=2" in link
+
+
 def test_no_row_of_an_axis_fits_where_a_part_is_left_out() -> None:
     app = opened("scaling", v="8", preset="sft-8b@1", config=vision())
     words_of = [set(one.value["Verdict"]) for one in app.dataframe if "Verdict" in one.value]

@@ -43,7 +43,7 @@ def test_the_offered_shape_is_a_choice_with_its_source() -> None:
     lengths(app).set_value("typical").run()
     assert link_of(app)["length_distribution"] == to_text(typical(cap))
     assert f"14% cut at {cap:,}" in words(app)
-    assert "Times rest on responses of" in words(app)
+    assert "Times assume responses of" in words(app)
     lengths(app).set_value("cap").run()
     assert not link_of(app)["length_distribution"]
 
@@ -54,7 +54,7 @@ def test_pasted_counts_enter_the_link_and_the_memory() -> None:
     app.text_area(key="pasted lengths").set_value("100\n300\n300\n").run()
     assert link_of(app)["length_distribution"] == "1~hist_100~1_300~2"
     assert "Responses of 233 tokens on average (counted, at most 300)." in words(app)
-    assert "No counted response is longer than 300 tokens" in words(app)
+    assert "No response of the distribution is longer than 300 tokens" in words(app)
     assert step_time(app) != before and lengths(app).value == "own"
 
 
@@ -177,6 +177,6 @@ def test_a_run_that_ends_late_is_told_from_which_length_on() -> None:
         v="4", response_tokens="16384", micro_batch_size="4", prompts_per_step="64",
         prompts_per_update="64", length_distribution="1~hist_500~900_1500~90_3000~9_16000~1",
     )
-    assert "The longest responses.** Responses of up to" in words(late)
+    assert "Longest response.** Responses of up to" in words(late)
     assert "ends out of memory after about" in words(late)
-    assert "The longest responses" not in words(opened())
+    assert "Longest response" not in words(opened())

@@ -643,7 +643,7 @@ def test_a_cached_reference_says_what_it_costs() -> None:
     given = opened(v="1", method="dpo", reference="cached-activations")
     assert "Before the run the reference scores up to" in words(given)
     assert "wait on a disk" in words(given)
-    assert "What the cached reference costs" not in words(opened())
+    assert "Cost of the cached reference" not in words(opened())
 
 
 def test_formulas_can_be_searched() -> None:

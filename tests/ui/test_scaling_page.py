@@ -42,7 +42,7 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
     preset = presets()[INTUITOR].plan
     app = opened("scaling", **to_short_query(preset))
     drawn = app.get("vega_lite_chart")[0].proto.spec
-    assert "engine's pool apart" in drawn and "own peak per GPU" not in drawn
+    assert "without vLLM's reservation" in drawn and "own peak per GPU" not in drawn
     app.toggle(key="own peak").set_value(True).run()
     assert "Trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
     assert app.query_params["peak"] == "trainer"

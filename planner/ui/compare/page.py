@@ -117,10 +117,7 @@ def phases_chart(plans: Sequence[Compared], key: str) -> None:
         height=drawn.height(table["phase"].nunique(), len(plans)),
         alt=rows.phases_in_words(table, unit),
     )
-    st.caption(
-        "Pale: an engine that is awake, which takes its share of the card whatever is trained. The "
-        "upright mark is where the card ends."
-    )
+    st.caption("Light: vLLM's reservation. Vertical line: GPU capacity.")
 
 
 def _matters(plans: Sequence[Compared]) -> None:

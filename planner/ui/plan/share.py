@@ -8,7 +8,7 @@ import streamlit as st
 
 from planner.footprint import Footprint
 from planner.plan.pin import Pinned
-from planner.plan.query import to_short_query
+from planner.plan.query import PIN, to_short_query
 from planner.throughput import answer_json
 from planner.ui.compare import pins
 from planner.ui.elements import download, row, segments
@@ -41,7 +41,9 @@ def share(footprint: Footprint) -> None:
         )
     query: address.Query = address.current_query()
     if kind == KINDS[0]:
-        query = to_short_query(footprint.plan, session.calibration(), session.speeds())
+        short = to_short_query(footprint.plan, session.calibration(), session.speeds())
+        beside = (PIN, *session.left_out())  # whoever opens it is told again what is not planned
+        query = {**short, **{key: query[key] for key in beside if key in query}}
     with st.container(key="link-to-page"):  # one line; the rest of it is copied, not read
         st.code(address.link(query), language=None)
     with row("take-along"):

@@ -39,10 +39,9 @@ def kinds(plan: Plan, choice: Choice) -> None:
             "the table below has every value.",
         )
         st.caption(
-            "Memory: the bar is what the highest phase of training needs beside the engine's pool, "
-            "the point is the driver's peak with the pool, which grows with the card, and the "
-            "line is the card's size. Upright lines: where the seconds of published runs lay "
-            "around such estimates. Seconds and dollars are of cards on which the plan runs."
+            "Memory: the bar is training's highest phase without vLLM's reservation, the point "
+            "is the peak with it, and the line is the GPU's capacity. Vertical lines: error on "
+            "published runs. Seconds and dollars are of GPUs on which the plan runs."
         )
 
 

@@ -98,14 +98,14 @@ def _phases(
     heights = [("card", unit.value(card))]
     words = "Each line is a phase's peak on one GPU."
     if awake:
-        heights.append(("left beside the engine's pool", unit.value(card - pool)))
+        heights.append(("left after vLLM's reservation", unit.value(card - pool)))
         words += (
-            f" The engine's pool ({session.read(pool)}, by its share of the card) is apart: "
-            f"{read_listed(awake)} must stay below the lower limit, the others below the card."
+            f" vLLM's reservation ({session.read(pool)}) is not in them: {read_listed(awake)} must "
+            "stay below the lower limit, the others below the GPU's capacity."
         )
     elsewhere = [p.name for p in own.phases if p.rank != "trainer"]
     if elsewhere:
-        words += f" {read_listed(elsewhere).capitalize()} runs on the engine's own GPUs."
+        words += f" {read_listed(elsewhere).capitalize()} runs on vLLM's own GPUs."
     if B in named:
         others, _ = apart(compute.footprint(named[B]), shown[B].set_index("x"))
         rows["B: highest phase"] = others.max(axis=1) / unit.size_bytes
@@ -115,7 +115,7 @@ def _phases(
         if theirs != card:
             heights.append(("B's card", unit.value(theirs)))
     limits = [(f"{name}: {height:,.1f} {unit.name}", height) for name, height in heights]
-    title = f"Memory per GPU, {unit.name}" + (", engine's pool apart" if awake else "")
+    title = f"Memory per GPU, {unit.name}" + (", without vLLM's reservation" if awake else "")
     panel = Panel(
         title=title,
         unit=unit.name,
@@ -173,7 +173,7 @@ def _peaks(
         first = compute.footprint(named[A])
         heights = [("card", unit.value(first.budget_bytes))]
         if pool := first.engine_bytes:
-            heights.append(("engine's pool", unit.value(pool)))
+            heights.append(("vLLM's reservation", unit.value(pool)))
     by = unit.name if choice.reading == VALUE else _ratio(choice)
     limits = [(f"{name}: {height:,.1f} {unit.name}", height) for name, height in heights]
     return Panel(
