@@ -16,11 +16,11 @@ INTRODUCTION = """# Public cases
 
 Written by `.venv/bin/python -m accuracy.cases`; `tests/accuracy/test_cases.py` holds it.
 
-{count} public reports and launch scripts, read on {day}, each typed as a plan as its author would
-have. *Reported* is how that very plan's run ended; nothing stands there where the run is not the
-plan's (another card, another framework's loss). *Before* is the word at {before}. A **false fit**
-is a run that died and is said to fit: it costs a person days, so none may be left but those of the
-two cases reported apart, whose cause is open.
+{count} public reports and launch scripts, read on {day}, each typed in as a plan as its author
+would do it. *Reported* is how the run of exactly that plan ended; the cell is empty if the run
+differs from the plan (another GPU, another framework's loss). *Before* is the verdict at {before}.
+A **false fit** is a run that died and is said to fit. It costs a person days, so none is allowed,
+except for the two cases counted separately, whose cause is open.
 """
 
 TOTALS = """
