@@ -50,8 +50,8 @@ def _chosen(text: str) -> None:
     if text in _names():
         session.edit({"model": text, "config": ""})
     elif text != OTHER:
-        config = text.lstrip().startswith("{")
-        _take(*((_parsed, text) if config else (_fetched, HUB.sub("", text.strip()))))
+        bare = HUB.sub("", text.strip())
+        _take(_parsed if bare.startswith("{") else _fetched, bare)
 
 
 @st.cache_data(max_entries=1)
