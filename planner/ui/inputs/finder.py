@@ -24,11 +24,11 @@ LEAD = """<script>
   const look = () => {
     const field = document.querySelector(".st-key-field-" + CSS.escape(%s));
     if (!field) return tries-- ? setTimeout(look, 50) : null;
-    const show = () => field.scrollIntoView({block: "center"});
-    show();
-    setTimeout(show, 500);  // a group takes a moment to unfold
-    field.querySelector("input, textarea")?.focus({preventScroll: true});
-    field.animate([{boxShadow: "0 0 0 3px #E69F00"}, {boxShadow: "0 0 0 3px transparent"}], 2500);
+    setTimeout(() => {  // a group takes a moment to unfold
+      field.scrollIntoView({block: "center"});
+      field.querySelector("input, textarea")?.focus({preventScroll: true});
+      field.animate([{boxShadow: "0 0 0 3px #E69F00"}, {boxShadow: "0 0 0 3px transparent"}], 2500);
+    }, 500);
   };
   look();
 })();
