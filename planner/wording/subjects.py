@@ -15,7 +15,7 @@ from functools import cache
 from planner.frameworks import frameworks
 from planner.plan import FIELDS
 from planner.plan.relevance import UNMODELLED
-from planner.wording.fields import TEXTS, meaning, short_label
+from planner.wording.fields import TEXTS, FieldText, meaning, short_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,20 +284,17 @@ def subjects() -> tuple[Subject, ...]:
 
 def options(subject: Subject) -> dict[str, str]:
     """What frameworks call it: the option by the framework's label; what has no name stays out."""
-    found = {
-        one.label: {**one.beside, **one.words}.get(subject.key) for one in frameworks().values()
-    }
-    return {name: word.option for name, word in found.items() if word}
+    every = [(one.label, {**one.beside, **one.words}) for one in frameworks().values()]
+    return {name: words[subject.key].option for name, words in every if subject.key in words}
 
 
 def find(text: str, most: int = 5) -> tuple[Subject, ...]:
     """The subjects that somebody may mean, the likeliest first; names in full leave others out."""
     asked = _plain(text)
     ranked = [(max(_score(name, asked) for name in _names(one)), one) for one in subjects()]
-    best = max(score for score, _ in ranked)
-    least = next(level for level in (EXACT, HOLDS, LIKE, 1e9) if best >= level or level > EXACT)
-    kept = sorted((row for row in ranked if row[0] >= least), key=lambda row: -row[0])
-    return tuple(one for _, one in kept[:most])
+    ranked.sort(key=lambda row: -row[0])
+    least = next((level for level in (EXACT, HOLDS, LIKE) if ranked[0][0] >= level), EXACT)
+    return tuple(one for score, one in ranked[:most] if score >= least)
 
 
 def _score(name: str, asked: str) -> float:
@@ -313,10 +310,9 @@ def _score(name: str, asked: str) -> float:
 
 @cache
 def _names(subject: Subject) -> tuple[str, ...]:
+    text = TEXTS.get(subject.key, FieldText(subject.title or short_label(subject.key)))
     shorts = (option.rpartition(".")[2] for option in options(subject).values())
-    text = TEXTS.get(subject.key)
-    own = (text.label, text.said) if text else (subject.title or short_label(subject.key),)
-    every = (*own, subject.key, *subject.names.split(","), *shorts)
+    every = (text.label, text.said, subject.key, *subject.names.split(","), *shorts)
     return tuple(filter(None, map(_plain, every)))
 
 

@@ -181,6 +181,7 @@ def test_fast_edits_are_all_kept(page: Page, server: str) -> None:
 def test_what_is_being_typed_survives_an_edit_that_makes_no_plan(page: Page, server: str) -> None:
     page.goto(server)
     settle(page)
+    page.get_by_label("Prompt, tokens", exact=True).scroll_into_view_if_needed()
     place = page.get_by_label("Prompt, tokens", exact=True).bounding_box()
     number(page, "Count", 42)  # no whole nodes
     expect(page.get_by_text("This plan is not possible")).to_be_visible()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
 
@@ -17,7 +17,7 @@ from planner.charts.sent import sent
 from planner.ui.tables import bar_parts, bar_peaks
 from planner.wording.display import UNITS
 
-READ = {"number": float, "string": str, "boolean": "true".__eq__}
+READ: dict[str, Callable[[str], Any]] = {"number": float, "string": str, "boolean": "true".__eq__}
 
 
 def read(part: Any) -> list[dict[str, Any]]:

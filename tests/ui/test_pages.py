@@ -584,6 +584,22 @@ def test_any_model_can_be_typed_or_pasted_where_the_list_is(text: str) -> None:
     assert (link_of(app)["config"] != "") is (text == CONFIG)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("qwen2.5-14b", "Qwen/Qwen2.5-14B"),
+        ("qwen/QWEN2.5-14b", "Qwen/Qwen2.5-14B"),
+        ("Qwen3-8", "Qwen/Qwen3-8B"),
+        ("14b", "Qwen/Qwen3-14B"),
+    ],
+)
+def test_a_part_of_a_name_is_the_most_popular_model_that_has_it(text: str, meant: str) -> None:
+    """The list has what was typed as its first choice, which Enter takes."""
+    app = opened()
+    type_model(app, text)
+    assert link_of(app)["model"] == meant and not app.error
+
+
 def test_an_id_that_cannot_be_had_opens_the_ways_to_bring_its_config(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

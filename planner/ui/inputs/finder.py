@@ -24,11 +24,11 @@ LEAD = """<script>
   const look = () => {
     const field = document.querySelector(".st-key-field-" + CSS.escape(%s));
     if (!field) return tries-- ? setTimeout(look, 50) : null;
-    const show = () => field.scrollIntoView({block: "center"});
-    show();
-    setTimeout(show, 500);  // a group takes a moment to unfold
-    field.querySelector("input, textarea")?.focus({preventScroll: true});
-    field.animate([{boxShadow: "0 0 0 3px #E69F00"}, {boxShadow: "0 0 0 3px transparent"}], 2500);
+    setTimeout(() => {  // a group takes a moment to unfold
+      field.scrollIntoView({block: "center"});
+      field.querySelector("input, textarea")?.focus({preventScroll: true});
+      field.animate([{boxShadow: "0 0 0 3px #E69F00"}, {boxShadow: "0 0 0 3px transparent"}], 2500);
+    }, 500);
   };
   look();
 })();
@@ -51,7 +51,8 @@ def search_input(idle: Mapping[str, str]) -> None:
     with st.container(border=True, key="found"):
         for subject in subjects.find(text):
             _found(subject, idle.get(subject.key, ""))
-            st.caption(f"{subject.says}  \n{_called(subject)}")
+            called = (f"{name}: `{word}`" for name, word in subjects.options(subject).items())
+            st.caption(f"{subject.says}  \n{' · '.join(called)}")
         if not subjects.find(text):
             st.markdown(
                 f"No setting here is called “{plain(text[:40])}”. If your framework has one, "
@@ -73,15 +74,9 @@ def _found(subject: Subject, idle: str) -> None:
         )
 
 
-def _called(subject: Subject) -> str:
-    """What each framework calls it."""
-    return " · ".join(f"{name}: `{option}`" for name, option in subjects.options(subject).items())
-
-
 def _open(field: str) -> None:
-    for group in GROUPS:
-        if field in group.fields:
-            st.session_state[f"open:group:{group.key}"] = True
+    for group in (one for one in GROUPS if field in one.fields):
+        st.session_state[f"open:group:{group.key}"] = True
     st.session_state[SOUGHT] = field
 
 

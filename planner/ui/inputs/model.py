@@ -43,15 +43,18 @@ def model_input(draft: Draft) -> None:
 def _chosen(text: str) -> None:
     """A model of the list, or what was typed or pasted in its place: an id, an address, a config.
 
-    What cannot be had opens the ways to bring a config, which a machine without the Hub needs.
+    Of a part of a name the most popular model is meant that has it. What cannot be had opens the
+    ways to bring a config, which a machine without the Hub needs.
     """
     st.session_state["other model"] = text == OTHER
     st.session_state.pop("model error", None)
-    if text in _names():
-        session.edit({"model": text, "config": ""})
+    bare = HUB.sub("", text.strip())
+    near = [id for id in _names() if bare.lower() in id.lower()]
+    same = [id for id in near if bare.lower() in (id.lower(), id.lower().rpartition("/")[2])]
+    if found := same or [id for id in near if "/" not in bare]:
+        session.edit({"model": found[0], "config": ""})
     elif text != OTHER:
-        config = text.lstrip().startswith("{")
-        _take(*((_parsed, text) if config else (_fetched, HUB.sub("", text.strip()))))
+        _take(_parsed if bare.startswith("{") else _fetched, bare)
 
 
 @st.cache_data(max_entries=1)

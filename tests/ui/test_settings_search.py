@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -74,7 +75,8 @@ CHANGES = {"steps": 900, "price_per_gpu_hour": 9.0, "resampling_factor": 3.0, "r
 @pytest.mark.parametrize("more", [{}, {"method": "ppo"}, {"finetuning": "lora"}], ids=str)
 def test_what_is_said_to_change_no_memory_changes_none(name: str, more: dict[str, str]) -> None:
     timed = {"reward_seconds": 1.0, "save_steps": 100, "eval_steps": 50}
-    base = Plan(**{"method": "grpo", **more, **timed})
+    given: dict[str, Any] = {"method": "grpo", **more, **timed}
+    base = Plan(**given)
     other = base.changed(**{name: CHANGES.get(name, getattr(base, name) + 7)})
 
     def peaks(plan: Plan) -> list[tuple[str, int]]:
