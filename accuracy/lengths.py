@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accuracy.any_model import config_of
+from accuracy.any_model import PLAN, config_of
 from planner import catalog
 from planner.catalog import measured, spot
 from planner.dryrun.ask.port import Cancelled, DryRunError, Port
@@ -74,17 +74,6 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """What cuts a type whose lists do not say where its kinds of layers are."""
-PLAN: Mapping[str, Any] = {
-    "method": "sft",
-    "gpu": "h100-80gb",
-    "gpus": 1,
-    "sharding": "none",
-    "master_dtype": "none",
-    "micro_batch_size": 2,
-    "batch_shape": "padded",
-    "gradient_checkpointing": "none",
-    "rollout": "none",
-}
 
 
 def cut(name: str) -> dict[str, Any]:
@@ -102,6 +91,9 @@ def cut(name: str) -> dict[str, Any]:
     own = {at: one for at, one in config.get("per_layer_config", {}).items() if int(at) < layers}
     per_layer = {"per_layer_config": own} if own else {}
     sliced = {key: value[:layers] for key, value in lists.items()}
+    if hybrids := config.get("hybrid_layer_ids"):
+        # As many as are left: Zamba 2 has adapters for each of them.
+        sliced["hybrid_layer_ids"] = [at for at in hybrids if at < layers]
     return config | {depth: layers} | sliced | per_layer
 
 
@@ -221,10 +213,9 @@ def summary(found: Mapping[str, Any]) -> list[str]:
         "scans, windows, latent caches or routed layers, two layers of each kind. Each figure is "
         "the phase whose estimate is furthest from a dry run of the same, signed (SFT in bf16, two "
         f"padded rows): {len(compared)} compared, {within} of them within {WITHIN:.0%}, the lowest "
-        f"{lowest:+.2%}, the highest {highest:+.2%}. Of so few layers the highest instant of one, "
-        "which is put beside the gradients of all, weighs more than in a whole model. *Answers "
-        "to* is the longest row that is answered, where the law held at a held-out length of half "
-        "as many tokens. Written by `python -m accuracy.lengths`.",
+        f"{lowest:+.2%}, the highest {highest:+.2%}. *Answers to* is the longest row that is "
+        "answered, where the law held at a held-out length of half as many tokens. Written by "
+        "`python -m accuracy.lengths`.",
         "",
         "| model or type | measured | law | answers to | 256 | 1,024 | 4,096 |",
         "|---|---|---|---|---|---|---|",

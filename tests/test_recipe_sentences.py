@@ -143,6 +143,9 @@ HELD: dict[str, dict[str, Check | str]] = {
         "the step of this project.": FRAMEWORK,
         "The example sends updated weights to the engine in buckets of 3 GiB and keeps its "
         "reference in fp32.": ABOUT,
+        "What the framework calls a plan's settings (`words`), and settings that no plan has "
+        "(`beside`, by the subjects of `planner/wording/subjects.py`), appear in labels, helps "
+        "and the search over settings.": "tests/ui/test_settings_search.py",
         "`planner/frameworks/framework.py` lists what else a framework's code may do; each "
         "fact is named by what the code does.": "tests/frameworks/test_facts.py",
         "Without `exporter.py` plans are estimated but not exported; a method without a file "

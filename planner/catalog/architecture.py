@@ -58,6 +58,8 @@ class Architecture:
     """How many layers slide."""
     attention_softcap: float = 0.0
     logit_softcap: float = 0.0
+    casts_logits: bool = False
+    """The model casts its head's output to fp32 itself (Mamba, Nemotron-H)."""
     dropout: float = 0.0
     """Residual/attention/embedding dropout active in training (GPT-2, StarCoder2), else 0."""
     experts: int = 0

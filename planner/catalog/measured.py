@@ -102,7 +102,7 @@ def source(key: str) -> str:
 def spot_architecture(
     key: str, name: str, config: Mapping[str, Any]
 ) -> tuple[Architecture | None, str]:
-    """The dimensions of a config that was measured on the spot, or why there are none."""
+    """The dimensions of a config whose layers are measured on this machine; else None and why."""
     kept = spot.found(key)
     if kept is None:
         spot.required(key, config)
@@ -120,17 +120,17 @@ def spot_architecture(
 
 
 def family_of(key: str) -> str:
-    """The type of a config that was measured on the spot."""
+    """The ``model_type`` of a config whose layers were measured on this machine."""
     return str(entry(key)["config"]["model_type"])
 
 
 def tables(key: str) -> tuple[tuple[int, int], ...]:
-    """Rows and columns of trained tables for each layer, larger than the vocabulary's."""
+    """Rows and columns of each embedding table that is larger than the vocabulary's."""
     return tuple((rows, columns) for rows, columns in (entry(key) if key else {}).get("tables", ()))
 
 
 def notes(key: str) -> tuple[str, ...]:
-    """What a measurement on the spot has to say of its config."""
+    """What was noticed about a config while its layers were measured, as sentences."""
     kept = spot.found(key) if key else None
     return tuple(f"config: {note}" for note in (kept or {}).get("notes", ()))
 
@@ -139,23 +139,22 @@ UNMEASURED = (
     "nobody derived its sum, so a dry run has to measure its layers on this machine first, which "
     "takes seconds"
 )
-
-
+"""Why a config has no dimensions yet."""
 NOBODY = "which nobody measured of"
-"""In the sentence about a setting that was not measured."""
+"""Words of the sentence about a setting that was not measured."""
 
 
 def waits(sentence: str) -> bool:
-    """Whether this is no refusal: what it says is wrong ends once layers are measured."""
+    """Whether a sentence asks for a measurement only: once the layers are measured, it is gone."""
     return UNMEASURED in sentence or NOBODY in sentence
 
 
 def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:
-    """The dimensions of a model with measured coefficients; None for any other key.
+    """The dimensions of a catalog model whose coefficients ship; None for any other key.
 
-    Sizes that the formulas of caches and FLOPs read come from the config: where keys and values
-    differ in width (latent attention, whose keys and values transformers caches expanded),
-    ``head_dim`` is their mean.
+    They are read from its config, for the formulas of caches and FLOPs. Where keys and values
+    differ in width (latent attention, which transformers caches expanded), ``head_dim`` is the mean
+    of both.
     """
     if key not in table()["models"]:
         return None

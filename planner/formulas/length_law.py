@@ -1,7 +1,8 @@
-"""By which law bytes of measured layers grow with a row's length, and up to which length it holds.
+"""How bytes of measured layers grow with the length of a row, and up to which length that holds.
 
-A law is solved from as many sizes as it has factors, and believed as far as it meets lengths that
-it was not solved from. Imports :mod:`planner.formulas.polynomial` only.
+A law is a polynomial. Its factors are solved from a few measured lengths; other measured lengths
+are held out, and the law is trusted as far as it predicts them. Imports
+:mod:`planner.formulas.polynomial` only.
 """
 
 from __future__ import annotations
@@ -14,33 +15,39 @@ from planner.numeric import Num, minimum
 
 PLAIN, CHUNK, STEP, WINDOW = "tokens", "chunk", "step", "window"
 LAW, PROOF = "law", "proof"
-"""What a measured setting keeps of them."""
+"""Under which keys a measured setting keeps its law and its proof."""
 WITHIN = 0.02
-"""Share of a held-out length's bytes that a law may miss."""
+"""Largest relative error of a law at a held-out length."""
 LEAST = 0.1
-"""Figures below this share of the largest are as far off as if they were that."""
+"""Errors are relative to a figure, or to this share of the largest figure if that is more."""
 FURTHER = 2
-"""Rows are answered up to so many times the longest held-out length, where no law failed."""
+"""A law that no held-out length contradicts is trusted to this many times the longest of them."""
 
 
 class Law(NamedTuple):
-    """A polynomial of the tokens (affine where it has no squares), or one of another length too.
+    """Which lengths of a row its bytes are a polynomial of, each up to its square.
 
-    ``chunk``: of the tokens that a row has when filled up to whole chunks of ``size``; ``step``:
-    of those alone; ``window``: of at most ``size`` of its tokens.
+    ``tokens``: the row's tokens. ``chunk``: the row's tokens, and its tokens padded to whole chunks
+    of ``size``. ``step``: the padded tokens alone. ``window``: the row's tokens, and the part of
+    them that is within a window of ``size``.
     """
 
     form: str = PLAIN
     size: int = 1
 
     def second(self, tokens: Num) -> Num:
-        """The other length, of which the later half of a polynomial's factors are."""
+        """The row's second length: padded to whole chunks, or cut to the window.
+
+        The later six factors of a polynomial are for it.
+        """
         return (minimum if self.form == WINDOW else padded)(tokens, self.size)
 
     def solved_from(self, lengths: Sequence[int]) -> list[int]:
-        """The lengths it is solved from: three, and where it has another length two more.
+        """The lengths to measure: one for each factor to solve.
 
-        Shorter than whole chunks, or than the window, which the three then lie beyond.
+        A polynomial of one length has three factors; a second length adds two, since both share
+        the constant. Those two lengths have to tell the second length from the first: they are no
+        whole chunks, or they lie inside the window and the other three beyond it.
         """
         less = self.size // 4
         if self.form == WINDOW:
@@ -56,27 +63,27 @@ def law_of(setting: Mapping[str, Any]) -> Law:
 
 
 class Proof(NamedTuple):
-    """What held-out lengths say of a law."""
+    """Up to which held-out length a law predicted the bytes."""
 
     held: int
-    """The longest up to which it met all; 0 where it met none."""
+    """The longest length with no error above the limit at it or below it; 0 for none."""
     failed: int
-    """The shortest that it missed; 0 where it missed none."""
+    """The shortest length with an error above the limit; 0 for none."""
 
     @property
     def longest(self) -> int:
-        """The longest row that is answered by it, in tokens."""
+        """The longest row that the law answers for, in tokens."""
         return self.held if self.failed else FURTHER * self.held
 
 
 def error_of(predicted: Sequence[float], seen: Sequence[float]) -> float:
-    """The largest share by which figures of one length are missed; of small ones, what matters."""
+    """The largest relative error among the figures of one length (see :data:`LEAST`)."""
     least = LEAST * max(seen)
     return max(abs(a - b) / max(b, least) for a, b in zip(predicted, seen, strict=True))
 
 
 def proof_of(errors: Mapping[int, float]) -> Proof:
-    """Of the share missed at each held-out length."""
+    """The proof, from the error at each held-out length."""
     failed = min((length for length, error in errors.items() if error > WITHIN), default=0)
     held = (length for length in errors if not failed or length < failed)
     return Proof(max(held, default=0), failed)
@@ -86,10 +93,10 @@ Solved = TypeVar("Solved")
 
 
 def choose(tries: Iterable[tuple[Solved, Mapping[int, float]]]) -> tuple[Solved, Proof]:
-    """The first that meets every held-out length; else the one that answers for the longest.
+    """The first solved law that holds at every held-out length; else the one that holds longest.
 
-    ``tries`` are what laws were solved to, and the share each misses at every held-out length;
-    those behind the first that meets all are not asked for.
+    ``tries`` gives, law by law, what was solved and its error at each held-out length. Once a law
+    holds everywhere, no further one is solved.
     """
     found = []
     for solved, errors in tries:

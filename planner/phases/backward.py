@@ -254,16 +254,15 @@ def _activations(scene: Scene, role: Role, sparse: int | None) -> Iterator[Term]
 def _counts_weights(scene: Scene, role: Role) -> bool:
     """Whether a layer's backward counts its weight gradients one by one, as they are made.
 
-    A compiled layer's come out together, and coefficients do not tell them apart; ZeRO's
-    buckets take them over.
+    A compiled layer's come out together; ZeRO's buckets take them over.
     """
     compiled = scene.plan.compile and not compile_breaks(scene.plan)
-    return not (role.arch.measured or compiled or scene.zero_stage)
+    return not (compiled or scene.zero_stage)
 
 
 def _being_added(scene: Scene, role: Role) -> Iterator[Term]:
     """A weight gradient beside the sum it is added to; FSDP counts a whole layer instead."""
-    if not (scene.fsdp or _counts_weights(scene, role)):
+    if not (scene.fsdp or role.arch.measured or _counts_weights(scene, role)):
         yield state.LARGEST_GRADIENT(
             role.name,
             largest_weight=role.layer_adapters if role.adapters else role.largest_layer_weight,

@@ -62,10 +62,11 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
         for kind in layer_kinds(role.arch)
     )
     head = training_head(scene, role)
-    # transformers computes the loss inside forward(), where the logits still have a name.
+    # transformers computes the loss inside forward(), where the logits still have a name, as the
+    # model returns them.
     loss = objective(scene, role)
     if loss == CROSS_ENTROPY:
-        head = replace(head, logits_held=True)
+        head = replace(head, logits_held=not role.arch.casts_logits)
     losses = logits.forward_instants(head, objective=loss, role=role.name)
     return (
         *_weights_arrive(scene, role, kept),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,8 +67,10 @@ def test_a_measured_layer_keeps_and_needs_what_the_derived_sum_says(
     workload = _workload(rows, tokens, "all")
     kept = layer_saved(arch, workload, role="p", layers=1)
     assert value(kind["kept"], rows, tokens) == _bytes(kept) + SEED_BYTES
-    highest = max(value(instant, rows, tokens) for instant in kind["backward"])
-    assert highest == _bytes(layer_backward_transient(arch, workload, role="p"))
+    for added, name in enumerate(("made", "backward")):
+        highest = max(value(instant, rows, tokens) for instant in kind[name])
+        derived = replace(workload, accumulates=added)
+        assert highest == _bytes(layer_backward_transient(arch, derived, role="p")), name
     highest = max(value(instant, rows, tokens) for instant in kind["forward"])
     beside = _beside(arch, rows, tokens) + rows * tokens * tokens  # the mask, as booleans
     assert highest == _bytes(layer_forward_transient(arch, workload, role="p")) + beside

@@ -44,12 +44,14 @@ SETTING: dict[str, Any] = {
             "input_kept": True,
             "forward": [[50, 0, 0, 0, 0, 0]],
             "backward": [[30, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0]],
+            "made": [[30, 0, 0, 0, 0, 150], [0, 2, 0, 0, 0, 50]],
         },
         {
             "kept": [200, 0, 0, 0, 0, 0],
             "input_kept": False,
             "forward": [[70, 0, 0, 0, 0, 0]],
             "backward": [[40, 0, 0, 0, 0, 0]],
+            "made": [[40, 0, 0, 0, 0, 0]],
         },
     ],
 }
@@ -178,6 +180,16 @@ def test_a_sweep_takes_the_highest_instant_at_each_point() -> None:
     tokens = np.array([10, 15, 20])
     (term,) = layer_backward_transient(ARCH, _workload(tokens=tokens), role="p", sparse=False)
     assert term.bytes.tolist() == [600, 900, 1600]
+
+
+def test_gradients_of_weights_that_stay_are_among_what_each_instant_has() -> None:
+    """By the instant: those made later are not there; a sweep may have plans of both kinds."""
+    for tokens, stay in ((10, 600 + 150), (15, 900 + 150), (20, 1600 + 50)):
+        kept = _workload(tokens=tokens, accumulates=0)
+        assert _bytes(layer_backward_transient(ARCH, kept, role="p", sparse=False)) == stay
+    both = _workload(tokens=20, accumulates=np.array([0, 1]))
+    found = layer_backward_transient(ARCH, both, role="p", sparse=False)
+    assert _bytes(found).tolist() == [1650, 1600]
 
 
 def test_without_a_word_a_forward_without_gradients_takes_the_kind_that_needs_more() -> None:

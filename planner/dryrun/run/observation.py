@@ -2,16 +2,17 @@
 
 What each layer keeps and what passes inside it is read off the log of a run without data, with
 the number of rows and tokens as given; :mod:`planner.dryrun.run.spot.polynomials` turns several of
-them into polynomials. Bytes leave out weights and their gradients.
+them into polynomials. Bytes leave out weights, and the gradients that other layers have made.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ class Watch:
     """Storage of each layer's input."""
     backward: dict[int, int] = field(default_factory=dict)
     """Where each layer's backward begins, and (at -1) where the first layer's ends."""
-
+    handed: dict[int | None, int] = field(default_factory=dict)
+    """Where each weight has been handed its gradient, by the gradient's storage."""
 
     def close(self, layers: int) -> None:
         """Layers that did not run begin where the next one does: nothing passes in them."""
@@ -76,7 +78,10 @@ class Observation:
     again: tuple[Moments, ...]
     """The same as far as a checkpoint runs a layer again, to the last tensor that is kept."""
     backward: tuple[Moments, ...]
-    """The same in the backward; empty without gradients."""
+    """The same in the backward, where a weight's gradient is gone once it is handed over (added to
+    an earlier one, say); empty without gradients."""
+    made: tuple[Moments, ...]
+    """The same where the gradients that the layer makes stay."""
 
 
 class Body:
@@ -90,6 +95,8 @@ class Body:
         for index, layer in enumerate(self.layers):
             layer.register_forward_pre_hook(partial(self._entering, index), with_kwargs=True)
             layer.register_forward_hook(partial(self._leaving, index))
+        for weight in filter(lambda each: each.requires_grad, model.parameters()):
+            weight.register_post_accumulate_grad_hook(self._handed)  # type: ignore[no-untyped-call]
 
     def _now(self) -> int:
         return len(self.tracker.log.events)
@@ -115,6 +122,10 @@ class Body:
             raise ValueError("layers pass on a tensor that nobody saw being made")
         self.watch.entered[index], self.watch.inputs[index] = self._now(), key
 
+    def _handed(self, weight: Any) -> None:
+        # Layers that share a weight come here more than once: the first makes the gradient.
+        self.watch.handed.setdefault(self.tracker.key_of(weight.grad), self._now())
+
     def _backward(self, index: int) -> None:
         self.watch.backward[index] = self._now()
 
@@ -139,31 +150,31 @@ def observe(
             loss.backward()  # type: ignore[no-untyped-call]
         del loss
     end = len(tracker.log.events)
-    weights = [weight.grad for weight in body.module.parameters() if weight.grad is not None]
-    gradients = {tracker.key_of(gradient) for gradient in weights}
-    del weights
     body.module.zero_grad(set_to_none=True)
     watch.close(len(body.layers))
-    story = _Story(tracker, start, end, gradients)
-    return _read(story, watch, returned, turned, result, trains)
+    story, whole = (_Story(tracker, start, end, gone) for gone in (watch.handed, {}))
+    return _read(story, whole, watch, returned, turned, result, trains)
 
 
 class _Story:
-    """Live bytes after each event of a stretch of the log."""
+    """Live bytes after each event of a stretch of the log.
 
-    def __init__(self, tracker: Tracker, start: int, end: int, without: set[int | None]) -> None:
+    Storages that are ``gone`` no longer count from the place that stands there.
+    """
+
+    def __init__(
+        self, tracker: Tracker, start: int, end: int, gone: Mapping[int | None, int]
+    ) -> None:
         self.log, self.start = tracker.log, start
         self.events: list[Event] = tracker.log.events[start:end]
-        self.born: dict[int, int] = {}
-        self.died: dict[int, int] = {}
-        self.live = [0]
-        for at, (kind, key, size) in enumerate(self.events):
-            change = 0
-            if kind in (BIRTH, DEATH) and key not in without:
-                change = size if kind == BIRTH else -size
-                (self.born if kind == BIRTH else self.died)[key] = start + at
-            self.live.append(self.live[-1] + change)
-        self.without = without
+        self.born, self.died = (
+            {key: start + at for at, (kind, key, _) in enumerate(self.events) if kind == wanted}
+            for wanted in (BIRTH, DEATH)
+        )
+        changes = [size * ((kind == BIRTH) - (kind == DEATH)) for kind, _, size in self.events]
+        for key in self.born.keys() & gone.keys():
+            changes[gone[key] - 1 - start] -= self.log.made[key].size_bytes
+        self.live = [0, *accumulate(changes)]
 
     def at(self, place: int) -> int:
         """Live bytes before the event at this place of the log."""
@@ -204,14 +215,20 @@ class _Story:
             if kind == SCRATCH:
                 found.append(self.live[at] + size - base)
                 shape.append(self.log.names[key])
-            elif kind == BIRTH and key not in self.without:
+            elif kind == BIRTH:
                 found.append(self.live[at + 1] - base)
                 shape.append(self.log.made[key].op)
         return Moments(tuple(found), tuple(shape))
 
 
 def _read(
-    story: _Story, watch: Watch, returned: int, turned: int, result: int | None, trains: bool
+    story: _Story,
+    whole: _Story,
+    watch: Watch,
+    returned: int,
+    turned: int,
+    result: int | None,
+    trains: bool,
 ) -> Observation:
     made = story.log.made
     layers = len(watch.entered) - 1
@@ -230,7 +247,7 @@ def _read(
     crossing = watch.inputs[layers]
     if result != crossing and story.alive(crossing, returned):
         last += made[crossing].size_bytes
-    forward, again, backward = [], [], []
+    forward, again, backward, made_in_it = [], [], [], []
     norm = None
     below = loss = 0
     if trains:
@@ -248,7 +265,10 @@ def _read(
             stretch = watch.entered[index], watch.entered[index + 1]
             until = story.last_kept(*stretch, returned, watch.inputs[index + 1])
             again.append(story.moments(stretch[0], until, base))
-            backward.append(story.moments(turns[index], turns[index - 1], standing + loss + below))
+            passes = turns[index], turns[index - 1]
+            backward.append(story.moments(*passes, standing + loss + below))
+            higher = whole.at(passes[0]) - story.at(passes[0])
+            made_in_it.append(whole.moments(*passes, standing + loss + below + higher))
     return Observation(
         before=before,
         standing=standing,
@@ -260,4 +280,5 @@ def _read(
         forward=tuple(forward),
         again=tuple(again),
         backward=tuple(backward),
+        made=tuple(made_in_it),
     )

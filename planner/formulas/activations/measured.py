@@ -20,10 +20,8 @@ from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.length_law import CHUNK, STEP, WINDOW, law_of
 from planner.formulas.polynomial import Polynomial, value
-from planner.numeric import Num
+from planner.numeric import Num, some
 from planner.term import Term
-
-Sizes = tuple[Num, Num]
 
 MEASURED = Formula(
     "measured activations",
@@ -90,14 +88,29 @@ def layer_backward_transient(
     """The peak of one layer's backward beyond what it had kept.
 
     A layer that is ``recomputed`` first runs forward once more, while the gradient of its output
-    waits; what a forward held by name is gone by then.
+    waits; what a forward held by name is gone by then. Each instant has the gradients of the
+    layer's weights that are made by then; where they are added to earlier ones, only the one that
+    is not added yet.
     """
     kind = _kind(arch, workload, sparse)
-    instants = list(kind["backward"])
+    again = []
     if recomputed:
         waits = 0 if setting_of(arch, workload)["held"] else arch.hidden * _hidden_bytes(workload)
-        instants += [(per_token + waits, *others) for per_token, *others in kind.get("again", ())]
-    return _highest(instants, arch, workload, role, "passing in a layer's backward")
+        again = [(per_token + waits, *others) for per_token, *others in kind["again"]]
+    added = 1 if workload.accumulates is None else workload.accumulates
+    return tuple(
+        term
+        for gradients, share in (("made", 1 - added), ("backward", added))
+        if some(share)
+        for term in _highest(
+            [*kind[gradients], *again],
+            arch,
+            workload,
+            role,
+            "passing in a layer's backward",
+            share,
+        )
+    )
 
 
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
@@ -186,7 +199,12 @@ def _kind(arch: Architecture, workload: Workload, sparse: int | None) -> Mapping
 
 
 def _highest(
-    instants: Sequence[Polynomial], arch: Architecture, workload: Workload, role: str, name: str
+    instants: Sequence[Polynomial],
+    arch: Architecture,
+    workload: Workload,
+    role: str,
+    name: str,
+    copies: Num = 1,
 ) -> tuple[Term, ...]:
     """The highest instant's bytes; for a sweep, each point has its own highest instant."""
     law = law_of(setting_of(arch, workload))
@@ -194,10 +212,10 @@ def _highest(
     heights = [value(instant, *sizes) for instant in instants]
     if not any(isinstance(height, np.ndarray) for height in heights):
         best = max(range(len(instants)), key=lambda at: heights[at])
-        return _terms(instants[best], arch, workload, role, name)
+        return _terms(instants[best], arch, workload, role, name, copies)
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     factors = tuple(np.asarray(column)[winner] for column in zip(*instants, strict=True))
-    return _terms(factors, arch, workload, role, name)
+    return _terms(factors, arch, workload, role, name, copies)
 
 
 def _terms(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import getsource
 from typing import Any
 
 from torch import nn
@@ -49,6 +50,10 @@ def architecture_of(model: nn.Module, settings: Any, layers: nn.ModuleList) -> d
         "activation": str(stated(settings, "hidden_act") or "as transformers has it"),
         "gated": bool({"gate_proj", "gate_up_proj", "w1"} & names),
         "logit_softcap": float(stated(settings, "final_logit_softcapping") or 0),
+        "casts_logits": any(
+            "lm_head(" in line and ".float()" in line
+            for line in getsource(type(models.causal(model)).forward).splitlines()
+        ),
         "experts": experts,
         "experts_per_token": min(
             int(first(settings, TOP_K) or 1),

@@ -222,8 +222,8 @@ def _read(
             "forward": highest([one.forward[at] for one in seen]),
         }
         if trains:
-            entry["again"] = highest([one.again[at] for one in seen])
-            entry["backward"] = highest([one.backward[at] for one in seen])
+            for name in ("again", "backward", "made"):
+                entry[name] = highest([getattr(one, name)[at] for one in seen])
         found["kinds"].append(entry)
     return found
 
