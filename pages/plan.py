@@ -11,7 +11,7 @@ from planner.ui.state import session
 from planner.ui.trial import calibration
 
 plan = frame.answered_plan()
-footprint, price = compute.footprint(plan), compute.price(plan)
+footprint, price = compute.shown(plan), compute.price(plan)
 
 verdict.cautions(footprint)
 drawn, advised = beside()
@@ -28,11 +28,11 @@ with drawn:
     verdict.cached_reference(footprint, price)
     verdict.rests_on(footprint, price)
     verdict.assumes(footprint)
-calibration.offer(footprint)
+calibration.offer(compute.footprint(plan))
 numbers.numbers(footprint, price, phase)
 if whole:
     explore.show(footprint)
 section.section(plan, session.unit())
-share.share(footprint)
+share.share(compute.footprint(plan))
 if finish is not None:
     finish()

@@ -94,7 +94,7 @@ def _figures(sizes: tuple[int, int], budget: int, phase: str, *, over: bool) -> 
     """What is needed of what there is; its upper bound where that is ``over`` it."""
     least, most = sizes
     said = f"{read_gib(least)} of {read_gib(budget)} GiB, during {phase}"
-    return f"{said}; at most {read_gib(most)} GiB" if over else said
+    return f"{said}; up to {read_gib(most)} GiB" if over else said
 
 
 def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
@@ -187,9 +187,10 @@ def _headline(limit: Limit) -> str:
         return f"Does not start. The engine needs {needs} GiB, and its share is {share} GiB."
     over = limit.word == "tight" and limit.high_bytes > limit.budget_bytes
     figures = _figures(sizes, limit.budget_bytes, limit.phase, over=over)
+    lead = f"{LEADS[limit.word]}, may not fit" if over else LEADS[limit.word]
     of = {GPU: "Peak", TRAINERS: "Trainer's GPU: peak", ENGINES: "Engine's GPU: peak"}
     what = of.get(limit.name, "A node's host RAM:")
-    return f"{LEADS[limit.word]}. {what} {figures}."
+    return f"{lead}. {what} {figures}."
 
 
 def _does_not_run(fault: str) -> str:
@@ -214,7 +215,7 @@ def _beside(limits: Sequence[Limit], phases: Sequence[Phase], retries: int) -> I
         name = f"{doubted.name[0].upper()}{doubted.name[1:]}"
         yield f"{name} may need {read_gib(doubted.most_bytes)} GiB of a GPU."
     if retries and most.device_bytes <= budget:
-        yield f"The allocator gives cached memory back {read_count(retries, 'time')} a step to fit."
+        yield f"PyTorch frees its cache {read_count(retries, 'time')} a step to fit: it costs time."
 
 
 def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str]) -> Footprint:

@@ -216,7 +216,13 @@ def what_it_does(before: Plan | None, after: Plan | None) -> str:
     """Memory, time and money before and after, where there are plans to compare and they run."""
     if before is None or after is None:
         return ""
-    return plain(old_and_new(compute.footprint(before), compute.footprint(after), session.read))
+    now = compute.shown(after)  # first: the plan before is counted from its dry run
+    told = plain(old_and_new(compute.shown(before), now, session.read))
+    led = [compute.offsets_of(plan) is not None for plan in (before, after)]
+    if led[0] == led[1]:
+        return told
+    which = ("before", "after") if led[0] else ("after", "before")
+    return f"{told} The peak {which[0]} is a dry run's, the one {which[1]} the closed form's."
 
 
 def _list(problems: tuple[Problem, ...]) -> None:

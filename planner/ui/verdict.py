@@ -11,13 +11,15 @@ from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
+from planner.plan import Plan
+from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
 from planner.ui import compute
 from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said, tell
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
+from planner.units import read_count, read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
 from planner.wording.display import UNKNOWN, interval, percent, plain
 from planner.wording.fields import labelled
 
@@ -45,8 +47,24 @@ def sentence(footprint: Footprint) -> None:
         else:
             tell(TONES[verdict.said], verdict.sentence)
         about = plain(whole_subject(footprint.plan))
-        st.caption(f"The rest: {about}" if verdict.incomplete else about)
+        about = f"The rest: {about}" if verdict.incomplete else about
+        st.caption(f"{basis(footprint.plan)}  \n{about}")
     _limits(verdict)
+
+
+def basis(plan: Plan) -> str:
+    """A badge: which rung the figures rest on, and what the closed form alone says."""
+    offsets = compute.offsets_of(plan)
+    if offsets is None:
+        other = compute.dry_run(plan) is not None
+        told = " Its dry run is of another loss or layout, so it only checks." if other else ""
+        return f":gray-badge[:material/function: Closed form]{told}"
+    closed = f"Closed form: {session.read(compute.footprint(plan).device_bytes)}."
+    if offsets.plan == plan:
+        return f":blue-badge[:material/done_all: Dry run] {closed}"
+    count = read_count(len(differences(dict(offsets.plan), dict(plan))), "setting")
+    told = f"Dry run of the plan before {count} changed, and the closed form's difference."
+    return f":orange-badge[:material/history: Counted from a dry run] {told} {closed}"
 
 
 def _limits(verdict: Verdict) -> None:
@@ -151,7 +169,8 @@ def rests_on(footprint: Footprint, cost: Cost) -> None:
     known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
     span = ""
     if footprint.low_bytes < footprint.high_bytes:
-        least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
+        ends = ([getattr(p, f"{end}_bytes") for p in footprint.phases] for end in ("least", "most"))
+        least, most = (session.read(max(sizes)) for sizes in ends)
         span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
     runs = footprint.priced
     price = f"  \n{_price_line(cost)}" if runs else ""

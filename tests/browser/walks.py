@@ -203,7 +203,7 @@ def runs_dry(visitor: Visitor) -> str:
     with visitor:
         found = visitor.page.get_by_text("Alive at the peak")
         expect(found).to_be_visible(timeout=PATIENCE_MILLISECONDS)
-    return visitor.page.get_by_text("The executed step peaks in").first.inner_text()
+    return visitor.page.get_by_text("The step that ran peaks in").first.inner_text()
 
 
 @walk("trial")

@@ -79,7 +79,7 @@ def test_a_dry_run_that_gives_memory_back_to_fit_is_tight_in_text_and_json(
     assert main(["dry-run", FITS]) == 0
     about, sentence, *lines = capsys.readouterr().out.splitlines()
     assert about.startswith("1 × ") and sentence.startswith("Tight. Peak ")
-    why = "The allocator gives cached memory back 3 times a step to fit."
+    why = "PyTorch frees its cache 3 times a step to fit: it costs time."
     assert f"  {why}" in lines
     assert main(["dry-run", FITS, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

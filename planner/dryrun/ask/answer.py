@@ -23,6 +23,16 @@ from planner.term import OUTSIDE, Category, Term
 from planner.values.step_phases import Moment, StepPhase
 
 CUBLAS = "cuBLAS workspaces"
+MEASURED = StatedError(
+    low=None,
+    high=None,
+    source="not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)",
+)
+FELL_BACK = StatedError(
+    low=None,
+    high=None,
+    source="a fallback branch ran in place of a GPU's: the true figure may be well below",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +95,17 @@ class DryRun:
         """A sentence for each phase that one side lacks."""
         return tuple(one.error for one in self.comparisons if one.error)
 
+    @property
+    def otherwise(self) -> tuple[str, ...]:
+        """Why its figures are not the plan's own; empty where they lead, the closed form beside.
+
+        Another loss or layout ran, other kernels than a GPU's, or not the plan's phases.
+        """
+        fallback = [note for note in self.notes if _fallback((note,))]
+        executed = any(phase.source == "dry run" for phase in self.footprint.phases)
+        none = () if executed else ("The training step executes no phase of this plan.",)
+        return (*self.standing.otherwise, *fallback, *self.errors, *none)
+
 
 def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     """The dry run of a plan from what the worker found."""
@@ -113,7 +134,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         closed,
         source="dry run",
         phases=phases,
-        error=StatedError(low=None, high=None, source=_error(notes)),
+        error=FELL_BACK if _fallback(notes) else MEASURED,
         alloc_retries=int(found.get("alloc_retries", 0)),
         warnings=(*closed.warnings, *(one.error for one in comparisons if one.error)),
     )
@@ -150,12 +171,6 @@ def _unforeseen(name: str, closed: Footprint) -> Phase:
         host_bytes=None,
         seconds=None,
     )
-
-
-def _error(notes: tuple[str, ...]) -> str:
-    if _fallback(notes):
-        return "a fallback branch ran in place of a GPU's: the true figure may be well below"
-    return "not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)"
 
 
 def _fallback(notes: tuple[str, ...]) -> bool:

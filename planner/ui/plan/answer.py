@@ -14,7 +14,7 @@ def show() -> None:
     draft = session.draft()
     if draft.plan is None:
         return
-    footprint = compute.footprint(draft.plan)
+    footprint = compute.shown(draft.plan)
     verdict.sentence(footprint)
     verdict.figures(footprint, compute.price(draft.plan))
     messages.about_the_edit(draft)  # below them: they stay where the eye is
