@@ -185,11 +185,12 @@ def changed_for(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
         return near
 
 
-def in_the_way(plan: Plan) -> frozenset[str]:
-    """Fields that the plan's own framework cannot do; all of them where it has no exporter."""
-    if plan.framework not in exported():
+def in_the_way(plan: Plan, framework: str = "") -> frozenset[str]:
+    """Fields that a framework, the plan's own unless told, cannot do; all without an exporter."""
+    framework = framework or plan.framework
+    if framework not in exported():
         return frozenset(FIELDS)
-    return frozenset(obstacle.field for obstacle in obstacles(plan, plan.framework))
+    return frozenset(obstacle.field for obstacle in obstacles(plan, framework))
 
 
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:

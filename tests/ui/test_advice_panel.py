@@ -40,7 +40,7 @@ def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
     app = opened(**BLOCKED)
     before = app.session_state["draft"]
     assert "Does not start" in app.error[0].value
-    assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
+    assert "vLLM starts" in words(app) and "Keeps model, lengths and GPUs" in words(app)
     app.button(key="make-it-fit").click().run()
     assert not app.exception and "Fits. Peak " in app.success[0].value
     after = app.session_state["draft"]
@@ -80,7 +80,7 @@ def test_an_edit_ends_what_can_be_undone() -> None:
 def test_a_plan_that_fits_is_told_what_its_room_buys() -> None:
     app = opened()
     assert "of the card is left" in words(app) and "make-it-fit" not in buttons(app)
-    assert "whole sequences" in words(app) and "faster:0" not in buttons(app)
+    assert "full-length sequence" in words(app) and "faster:0" not in buttons(app)
     before = app.session_state["draft"]
     app.button(key="use-the-room").click().run()
     assert app.session_state["draft"] is before, "it only says what the room would buy"
@@ -94,9 +94,9 @@ def test_a_plan_that_fits_is_told_what_its_room_buys() -> None:
 
 def test_the_other_views_of_the_panel() -> None:
     app = view(opened(), "advice view", "Engine")
-    assert "whole sequences" in words(app) and "share:0" in buttons(app)
+    assert "full-length sequence" in words(app) and "share:0" in buttons(app)
     app = view(app, "advice view", "No effect")
-    assert "here they leave the peak where it is" in words(app)
+    assert "no help here: the peak stays where it is" in words(app)
     app = view(app, "advice view", "Edits")
     assert "What lowers rollout" in words(app) and "apply:0" in buttons(app)
 

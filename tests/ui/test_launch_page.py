@@ -17,7 +17,7 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     assert app.segmented_control(key="export to").value == "trl"
     assert "cannot run this plan" in app.warning[0].value  # the preset reads chunks of tokens
     before = words(app).replace("\\", "")
-    assert "TRL could run it with 8 settings changed: Framework Plain PyTorch → TRL" in before
+    assert "TRL can run it with " in before and "Framework Plain PyTorch → TRL" in before
     assert "GPU peak " in before and "run $" in before  # what it costs, before it is pressed
     app.button(key="fit-framework").click().run()
     assert "with TRL 1.16.0" in words(app)

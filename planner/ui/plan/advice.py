@@ -125,11 +125,11 @@ def _fit(place: DeltaGenerator, advice: Advice) -> None:
     with place:
         if not ways:
             st.markdown(
-                "Nothing tried here lets this plan start. **Which GPUs**, below, has every card."
+                "Nothing tried here makes this plan start. **Which GPUs** below lists every card."
             )
             return
         if not ways[0].fits:
-            st.markdown("Nothing tried here makes it fit with its margin; this comes closest.")
+            st.markdown("Nothing tried here makes it fit; this comes closest.")
         for number, one in enumerate(ways):
             first = number == 0
             suggested.card(
@@ -144,23 +144,23 @@ def _fit(place: DeltaGenerator, advice: Advice) -> None:
 def _kept(one: Suggestion) -> str:
     """What a way keeps of what was asked for."""
     if one.keeps:
-        return "Same weights, same responses, same GPUs"
-    return "By changing what is trained" if one.kind == "training" else "With more GPUs"
+        return "Keeps model, lengths and GPUs"
+    return "Changes what is trained" if one.kind == "training" else "Takes more GPUs"
 
 
 def _room(place: DeltaGenerator, advice: Advice) -> None:
     used, faster, cheaper = advice.used, advice.faster, advice.cheaper
     with place:
         if not faster and not cheaper:
-            st.markdown("Nothing tried here turns it into time or money.")
+            st.markdown("Nothing tried here makes it faster or cheaper.")
         if used is not None and len(used.edits) > 1:
             suggested.card(used, "room-all", lead="All together", first=True)
         suggested.cards(faster[:SHOWN], "faster")
         suggested.cards(cheaper, "cheaper")
         if faster and not any(one.seconds.sure for one in faster):
             st.caption(
-                "Faster by the estimate; each gain is inside the error of its seconds, so none is "
-                "promised. A trial tells."
+                "Each gain is within the error of the estimated seconds, so none is promised. A "
+                "trial tells."
             )
 
 
@@ -171,7 +171,7 @@ def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
         if decides or advice.outcome.blockers:
             _ranked(found, pairs, advice)
         lowering = advice.lowering(phase)
-        which = ", which decides" if decides else ""
+        which = ", which sets the peak" if decides else ""
         if not lowering:
             st.caption(f"No single edit lowers {phase}{which}.")
             return
@@ -186,12 +186,14 @@ def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
 def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice: Advice) -> None:
     fits = advice.outcome.fits
     if not found:
-        st.caption("No single edit of this plan mends it or saves memory.")
+        st.caption("No single edit makes it fit or lowers the peak.")
     elif not fits and not any(one.fits for one in found):
         st.caption("None of these is enough by itself.")
     suggested.cards(found[:SHOWN], "apply")
     if pairs:
-        st.markdown("**Two together**" + (", one in the room of the other" if fits else ""))
+        st.markdown(
+            "**Two together**" + (": one frees the memory that the other needs" if fits else "")
+        )
     suggested.cards(pairs, "pair")
 
 
@@ -199,7 +201,9 @@ def _share(place: DeltaGenerator, advice: Advice) -> None:
     with place:
         st.markdown(advice.share_words(session.read))
         if not advice.share:
-            st.caption("No other share or spread of the engine fits beside the trainer.")
+            st.caption(
+                "No other memory utilization or tensor parallel size fits beside training."
+            )
         for number, one in enumerate(advice.share):
             room = room_of(one.after.plan)
             seconds = one.after.step_seconds
@@ -209,8 +213,8 @@ def _share(place: DeltaGenerator, advice: Advice) -> None:
             suggested.card(
                 one,
                 f"share:{number}",
-                lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: holds {room.holds:,} whole "
-                f"sequences, {room.wanted:,} wanted{step}",
+                lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: KV cache for {room.holds:,} "
+                f"of {room.wanted:,} full-length sequences{step}",
             )
 
 
@@ -218,8 +222,8 @@ def _idle(place: DeltaGenerator, advice: Advice) -> None:
     found = together(advice.idle)
     with place:
         if not found:
-            st.markdown("Whatever people usually try changes the peak here.")
+            st.markdown("Everything that people usually try moves the peak here.")
             return
-        st.markdown("People try these; here they leave the peak where it is.")
+        st.markdown("Often tried, no help here: the peak stays where it is.")
         lines = (f"- **{said[0].upper()}{said[1:]}**: {labelled(why)}." for said, why in found)
         st.markdown("\n".join(lines))

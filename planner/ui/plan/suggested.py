@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from planner.advice.outcome import Difference, Outcome
-from planner.advice.suggestion import PhaseChange, Suggestion, time_words
+from planner.advice.suggestion import PhaseChange, Suggestion
 from planner.plan.chosen import differences
 from planner.ui.elements import TONES, row
 from planner.ui.plan.applied import from_to
@@ -57,7 +57,7 @@ def card(
 def _marks(one: Suggestion) -> str:
     found = ""
     if one.unblocks:
-        found += ":green-badge[lets it start] "
+        found += ":green-badge[vLLM starts] "
     word = one.after.word
     if word != one.before.word:
         text = {"fits": "makes it fit", "tight": "tight then"}.get(word, word)
@@ -72,23 +72,20 @@ def effect(one: Suggestion) -> str:
     before, after = one.before, one.after
     was, now = session.read(before.device_bytes), session.read(after.device_bytes)
     parts = [
-        f"peak {was} as now" if was == now else f"peak {was} → **{now}**",
-        *_seconds(before, after, one.seconds),
+        f"same peak {was}" if was == now else f"peak {was} → **{now}**",
+        _seconds(one),
         *_usd(before, after, one.usd),
         *_host(before, after),
     ]
     return " · ".join(parts)
 
 
-def _seconds(before: Outcome, after: Outcome, found: Difference) -> list[str]:
-    if before.step_seconds is None or after.step_seconds is None:
-        return ["time not known"]
-    if before.blockers:  # a plan that cannot start takes no time
-        return [f"step {read_seconds(after.step_seconds)}"]
-    if found.sign == "same":
-        return ["same speed"]
-    was, now = read_seconds(before.step_seconds), read_seconds(after.step_seconds)
-    return [f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, inside the error"]
+def _seconds(one: Suggestion) -> str:
+    found, sides = one.seconds, (one.before, one.after)
+    if found.sign in ("same", "not known") or not all(side.runs for side in sides):
+        return one.time_words
+    was, now = (read_seconds(side.step_seconds or 0.0) for side in sides)
+    return f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, within the error"
 
 
 def _usd(before: Outcome, after: Outcome, found: Difference) -> list[str]:
@@ -130,4 +127,4 @@ def _line(phase: PhaseChange) -> str:
 
 def brief(one: Suggestion, phase: str) -> str:
     """What it saves in one phase, and what it does to time."""
-    return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {time_words(one.seconds)}"
+    return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {one.time_words}"
