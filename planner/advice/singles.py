@@ -40,7 +40,7 @@ def ranked(trying: Trying, made: Sequence[Suggestion] | None = None) -> tuple[Su
     """Changes that mend the plan or save memory, best first; ``made`` are estimated already."""
     before = trying.before
     found = [*_starting(trying), *(singles(trying) if made is None else made)]
-    worth = [one for one in found if _mends(one) or one.peak == "less"]
+    worth = [one for one in found if _mends(one) or (one.peak == "less" and not one.worse)]
     if before.blockers and any(one.unblocks for one in worth):
         worth = [one for one in worth if one.unblocks]
     once = {tuple(sorted(one.changes.items(), key=str)): one for one in reversed(worth)}
@@ -50,12 +50,14 @@ def ranked(trying: Trying, made: Sequence[Suggestion] | None = None) -> tuple[Su
 def lowering(made: Iterable[Suggestion], phase: str) -> tuple[Suggestion, ...]:
     """Of these, what lowers a phase's own need, the most first.
 
-    Of the phase that decides only what lowers the peak with it: the rest has no effect here.
+    Nothing after which the plan is judged worse; of the phase that decides only what lowers the
+    peak with it: the rest has no effect here.
     """
     able = [
         one
         for one in made
         if one.lowered_bytes(phase) >= WORTH_BYTES
+        and not one.worse
         and (phase != one.before.worst or one.peak == "less")
     ]
     return tuple(sorted(able, key=lambda one: -one.lowered_bytes(phase)))

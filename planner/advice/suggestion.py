@@ -21,6 +21,7 @@ from planner.advice.outcome import (
 )
 from planner.plan import Plan, try_plan
 from planner.plan.loss import names_anew
+from planner.totals.limits import worse
 from planner.units import read_bytes, read_seconds
 
 Read = Callable[[float], str]
@@ -108,6 +109,11 @@ class Suggestion:
         return self.after.fits
 
     @property
+    def worse(self) -> bool:
+        """Whether the plan is judged worse after it, as where an engine does not start then."""
+        return worse(self.after.word, self.before.word)
+
+    @property
     def unblocks(self) -> bool:
         """Whether it mends what keeps the plan from starting, whatever its peak."""
         return bool(self.before.blockers) and not self.after.blockers
@@ -170,11 +176,10 @@ class Suggestion:
             return "does not run then" if self.before.runs else "no step time: it does not run yet"
         if not self.before.runs:
             return f"step then {read_seconds(now)}"
-        by = read_seconds(abs(found.by))
-        way = "faster" if found.by < 0 else "slower"
+        told = f"{read_seconds(abs(found.by))} {'faster' if found.by < 0 else 'slower'} a step"
         if found.sign == "same":
-            return f"{by} {way} a step (under 1%)" if found.by else "same step time"
-        return f"{by} {way} a step{'' if found.sure else ', within the error'}"
+            return f"{told} (under 1%)" if found.by else "same step time"
+        return f"{told}{'' if found.sure else ', within the error'}"
 
 
 def merged(edits: tuple[Edit, ...]) -> dict[str, Any]:

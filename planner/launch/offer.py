@@ -15,13 +15,12 @@ from planner.advice.suggestion import Trying
 from planner.footprint import Verdict
 from planner.launch.export import changed_for, in_the_way
 from planner.plan import Plan
-from planner.totals.limits import SEVERITY
+from planner.totals.limits import worse
 
 
-def worse(after: Verdict, before: Verdict) -> bool:
+def refuses(after: Verdict, before: Verdict) -> bool:
     """Whether a button must not lead there: out of memory, or judged worse than before."""
-    ranks = SEVERITY.index(after.word), SEVERITY.index(before.word)
-    return after.word == "out of memory" or ranks[0] < ranks[1]
+    return after.word == "out of memory" or worse(after.word, before.word)
 
 
 def offered(
@@ -41,7 +40,7 @@ def offered(
     """
     near = changed_for(plan, framework, chosen)
     after = judge(near)
-    if not worse(after.verdict, judge(plan).verdict):
+    if not refuses(after.verdict, judge(plan).verdict):
         return near, near
     refused = partial(in_the_way, framework=framework)
     way = kept(Trying(outcome_of(after), judge, progress, refused))

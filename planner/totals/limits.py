@@ -35,6 +35,11 @@ def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool
     return "fits" if room else "tight"
 
 
+def worse(after: Word, before: Word) -> bool:
+    """Whether a plan is judged worse than before, where no advice and no button leads."""
+    return SEVERITY.index(after) < SEVERITY.index(before)
+
+
 def limits_of(scene: Scene, phases: Sequence[Phase], retries: int = 0) -> tuple[Limit, ...]:
     """Every limit that is known of a plan, the worst first.
 

@@ -21,7 +21,7 @@ from planner.advice.cards import Choice, choices
 from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.counted import Offsets, counted
+from planner.dryrun.ask.counted import counted, counts
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
@@ -60,10 +60,10 @@ def footprint(plan: Plan) -> Footprint:
 
 def shown(plan: Plan) -> Footprint:
     """What pages say of a plan: its estimate, counted from the dry run that leads, if any does."""
-    offsets = offsets_of(plan)
-    if offsets is None:
+    base = counted_from(plan)
+    if base is None:
         return footprint(plan)
-    found = counted(offsets, _estimated(plan, holding(session.speeds(), plan)))
+    found = counted(base, _estimated(plan, holding(session.speeds(), plan)))
     return _whole(plan, stated(found, own_comparisons(plan.method)))
 
 
@@ -81,9 +81,9 @@ def dry_run(plan: Plan) -> DryRun | None:
     return known_dry_runs.dry_run(plan, own_comparisons(plan.method))
 
 
-def offsets_of(plan: Plan) -> Offsets | None:
-    """What a plan's figures are counted from beyond its estimate."""
-    return known_dry_runs.offsets(plan, own_comparisons(plan.method))
+def counted_from(plan: Plan) -> DryRun | None:
+    """The dry run that a plan's figures are counted from; None where its estimate stands alone."""
+    return known_dry_runs.counted_from(plan, own_comparisons(plan.method))
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:
@@ -109,14 +109,14 @@ def price(plan: Plan) -> Cost:
 
 def advice(plan: Plan) -> Advice:
     """Advice on a plan, by the same errors as its footprint; worked out part by part."""
-    return _advice(plan, session.speeds(), own_comparisons(plan.method), offsets_of(plan))
+    return _advice(plan, session.speeds(), own_comparisons(plan.method), counted_from(plan))
 
 
 @lru_cache(maxsize=16)
 def _advice(
-    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...], offsets: Offsets | None
+    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...], base: DryRun | None
 ) -> Advice:
-    judge = partial(_judged, speeds=speeds, known=known, offsets=offsets)
+    judge = partial(_judged, speeds=speeds, known=known, base=base)
     return Advice(judge(plan), judge, give_way, in_the_way)
 
 
@@ -130,12 +130,12 @@ def _judged(
     *,
     speeds: Speeds | None,
     known: tuple[Compared, ...] | None,
-    offsets: Offsets | None = None,
+    base: DryRun | None = None,
 ) -> Footprint:
     own = own_comparisons(plan.method) if known is None else known
     found = estimate(plan, holding(speeds, plan))
-    if offsets is not None and offsets.hold(plan):
-        found = counted(offsets, found)
+    if base is not None and counts(base, plan):
+        found = counted(base, found)
     return stated(found, own)
 
 

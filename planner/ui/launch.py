@@ -11,7 +11,7 @@ import streamlit as st
 from planner.frameworks import exported
 from planner.launch.export import export, following, weighable
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
-from planner.launch.offer import offered, worse
+from planner.launch.offer import offered, refuses
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.query import to_query
@@ -102,9 +102,8 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
     told = f"{count} you left open {'uses' if len(changes) == 1 else 'use'} {name}'s defaults."
     effect = messages.what_it_does(plan, runs)
     after = compute.shown(runs).verdict
-    bad = worse(after, compute.shown(plan).verdict)
-    then = f" **So these files are judged otherwise: {after.word}.**" if bad else ""
-    with messages.telling("launch-followed", f"{told} {effect}{then}", "Show them", changes):
+    bad = refuses(after, compute.shown(plan).verdict)
+    with messages.telling("launch-followed", f"{told} {effect}", "Show them", changes):
         st.button(
             f"Apply to plan (then: {after.word})" if bad else "Apply to plan",
             icon=":material/check:",

@@ -218,11 +218,9 @@ def what_it_does(before: Plan | None, after: Plan | None) -> str:
         return ""
     now = compute.shown(after)  # first: the plan before is counted from its dry run
     told = plain(old_and_new(compute.shown(before), now, session.read))
-    led = [compute.offsets_of(plan) is not None for plan in (before, after)]
-    if led[0] == led[1]:
+    if (compute.counted_from(before) is None) is (compute.counted_from(after) is None):
         return told
-    which = ("before", "after") if led[0] else ("after", "before")
-    return f"{told} The peak {which[0]} is a dry run's, the one {which[1]} the closed form's."
+    return f"{told} One of the two peaks is a dry run's, the other the closed form's."
 
 
 def _list(problems: tuple[Problem, ...]) -> None:

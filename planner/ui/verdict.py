@@ -54,15 +54,17 @@ def sentence(footprint: Footprint) -> None:
 
 def basis(plan: Plan) -> str:
     """A badge: which rung the figures rest on, and what the closed form alone says."""
-    offsets = compute.offsets_of(plan)
-    if offsets is None:
-        other = compute.dry_run(plan) is not None
-        told = " Its dry run is of another loss or layout, so it only checks." if other else ""
-        return f":gray-badge[:material/function: Closed form]{told}"
+    base = compute.counted_from(plan)
+    if base is None:
+        checks = " Its dry run is of another loss or layout, so it only checks."
+        return (
+            ":gray-badge[:material/function: Closed form]"
+            f"{checks if compute.dry_run(plan) is not None else ''}"
+        )
     closed = f"Closed form: {session.read(compute.footprint(plan).device_bytes)}."
-    if offsets.plan == plan:
+    if base.footprint.plan == plan:
         return f":blue-badge[:material/done_all: Dry run] {closed}"
-    count = read_count(len(differences(dict(offsets.plan), dict(plan))), "setting")
+    count = read_count(len(differences(dict(base.footprint.plan), dict(plan))), "setting")
     told = f"Dry run of the plan before {count} changed, and the closed form's difference."
     return f":orange-badge[:material/history: Counted from a dry run] {told} {closed}"
 

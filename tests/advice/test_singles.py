@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.advice import recommend
+from planner.advice.advice import Advice
 from planner.advice.edits import edits
 from planner.advice.outcome import SAME, WORTH_BYTES
 from planner.advice.suggestion import Suggestion
@@ -144,3 +145,16 @@ def test_time_is_said_as_it_changes_and_not_at_all_of_what_does_not_run() -> Non
         lead = "step then " if runs else "no step time: it does not run yet"
         assert one.time_words.startswith(lead)
         assert runs or one.step_seconds is not None
+
+
+def test_no_edit_is_offered_after_which_the_engine_would_not_start() -> None:
+    """Lowering its share saves bytes of a plan that fits, and ends it."""
+    plan = Plan(model="Qwen/Qwen2.5-7B", gpu_memory_utilization=0.3, gpus=8)
+    before = estimate(plan)
+    lower = {"gpu_memory_utilization": 0.2}
+    assert before.verdict.word == "fits" and estimate(plan.changed(**lower)).blockers
+    advice = Advice(before)
+    assert any(one.changes == lower and one.worse for one in advice.made)
+    phases = {phase.name for phase in before.phases}
+    given = [*advice.singles, *(one for name in phases for one in advice.lowering(name))]
+    assert given and not any(one.worse for one in given)

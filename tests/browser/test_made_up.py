@@ -91,7 +91,7 @@ def test_a_made_up_framework_is_tried_and_on_every_page(
     settle(page)
     expect(page.get_by_text("A trial runs no code of Made Up's.")).to_be_visible()
     page.get_by_role("button", name="Run the trial").click()
-    expect(page.get_by_text("its memory is as predicted")).to_be_visible()
+    expect(page.get_by_text("memory is as predicted")).to_be_visible()
     settle(page)
     on_every_page(page)
     assert "framework=made_up" in page.url

@@ -7,19 +7,13 @@ from hypothesis import strategies as st
 
 import dry_run_answers as answers
 from planner.dryrun.ask.answer import DryRun, answer
-from planner.dryrun.ask.counted import NAME, Offsets, counted, offsets_of
+from planner.dryrun.ask.counted import NAME, counted, counts
 from planner.estimate import estimate
 from planner.units import GIB
 
 
 def answered(**changes: object) -> DryRun:
     return answer(answers.plan(**changes), answers.found())
-
-
-def of(found: DryRun) -> Offsets:
-    offsets = offsets_of(found)
-    assert offsets is not None
-    return offsets
 
 
 LEVELS = ("requested", "allocated", "reserved", "device", "inherited", "low", "high", "host")
@@ -36,10 +30,10 @@ def test_the_dry_runs_own_plan_has_the_dry_runs_figures(live: int, more: int, fu
     plan = answers.plan(logits="fused" if fused else "full")
     found = answer(plan, answers.found(phases=phases))
     left = [one for one in found.errors if "optimizer step" in one]
-    assert len(left) == len(found.errors) == 1 and offsets_of(found) is None  # one did not run
+    assert len(left) == len(found.errors) == 1 and not counts(found, plan)  # one did not run
     phases.append(answers.phase("optimizer step", {"optimizer": 1}))
     found = answer(plan, answers.found(phases=phases))
-    made = counted(of(found), estimate(plan))
+    made = counted(found, estimate(plan))
     assert (made.source, made.verdict) == ("dry run", found.footprint.verdict)
     for own, dry in zip(made.phases, found.footprint.phases, strict=True):
         for level in LEVELS:
@@ -50,9 +44,9 @@ def test_the_dry_runs_own_plan_has_the_dry_runs_figures(live: int, more: int, fu
 
 def test_an_edits_difference_is_the_closed_forms() -> None:
     found = answered()
-    offsets, before = of(found), found.footprint
+    before = found.footprint
     edited = found.estimate.plan.changed(prompt_tokens=900)
-    closed, made = estimate(edited), counted(offsets, estimate(edited))
+    closed, made = estimate(edited), counted(found, estimate(edited))
     assert made.source == "estimate" and made.plan == edited
     for own, was, dry, now in zip(
         made.phases, found.estimate.phases, before.phases, closed.phases, strict=True
@@ -70,7 +64,7 @@ def test_no_total_falls_below_what_it_contains() -> None:
     plan = answers.plan(micro_batch_size=8)
     found = answer(plan, answers.found(phases=small))
     edited = plan.changed(micro_batch_size=1, finetuning="lora")
-    for phase in counted(of(found), estimate(edited)).phases:
+    for phase in counted(found, estimate(edited)).phases:
         totals = (phase.requested_bytes, phase.allocated_bytes, phase.reserved_bytes)
         assert 0 <= totals[0] <= totals[1] <= totals[2] <= phase.device_bytes
         assert phase.low_bytes <= phase.device_bytes <= phase.high_bytes
@@ -78,19 +72,19 @@ def test_no_total_falls_below_what_it_contains() -> None:
 
 
 def test_only_plans_of_the_same_model_code_and_card_are_counted() -> None:
-    offsets = of(answered())
-    own = offsets.plan
-    assert offsets.hold(own) and offsets.hold(own.changed(prompt_tokens=900, finetuning="lora"))
+    found = answered()
+    own = found.footprint.plan
+    assert counts(found, own) and counts(found, own.changed(prompt_tokens=900, finetuning="lora"))
     for change in ({"model": "Qwen/Qwen3-4B"}, {"gpu": "a100-80gb"}, {"framework": "trl"}):
-        assert not offsets.hold(own.model_copy(update=change)), change
+        assert not counts(found, own.model_copy(update=change)), change
 
 
 def test_a_step_that_gave_memory_back_is_tight_until_it_needs_less() -> None:
     found = answer(answers.plan(), answers.found(alloc_retries=2))
-    offsets, plan = of(found), found.estimate.plan
-    assert counted(offsets, estimate(plan)).verdict.word == "tight"
+    plan = found.estimate.plan
+    assert counted(found, estimate(plan)).verdict.word == "tight"
     same = plan.changed(steps=plan.steps + 1)
-    assert counted(offsets, estimate(same)).verdict.word == "tight"
-    less = counted(offsets, estimate(plan.changed(micro_batch_size=1, prompt_tokens=16)))
+    assert counted(found, estimate(same)).verdict.word == "tight"
+    less = counted(found, estimate(plan.changed(micro_batch_size=1, prompt_tokens=16)))
     assert less.device_bytes < found.footprint.device_bytes - GIB // 8
     assert less.verdict.word == "fits"

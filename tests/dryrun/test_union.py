@@ -28,8 +28,8 @@ def answered(*more: dict, without: str = "") -> DryRun:
 
 
 EXTRA = phase("weights averaged", {"parameters": 2, "buffers": 60})
-TOLD = "weights averaged: the step executed this phase, and the closed form has none such."
-LEFT = "optimizer step: the closed form has this phase, and the step executed none such."
+TOLD = "weights averaged: the step ran this phase, but the closed form has no such phase."
+LEFT = "optimizer step: the closed form has this phase, but the step did not run it."
 
 
 def test_a_phase_that_nobody_estimated_is_kept_counted_and_told() -> None:

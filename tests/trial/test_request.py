@@ -103,7 +103,7 @@ def test_the_most_a_processor_gives_is_tensors_alone_and_what_is_guarded(
     capped = describe(request_of(PLAN, cap_bytes=2**30))
     assert capped.most_bytes == 2**30 and "by its cap" in capped.most_words
     limited = describe(request_of(PLAN, host_limit_bytes=2**29))
-    assert limited.most_bytes == 2**29 and "which is its limit" in limited.most_words
+    assert limited.most_bytes == 2**29 and "of this machine's RAM" in limited.most_words
     monkeypatch.setattr(description, "guarded_bytes", lambda asked: 2**28)
     scarce = describe(request_of(PLAN))
     assert scarce.most_bytes == 2**28

@@ -56,15 +56,15 @@ class Comparison:
     def error(self) -> str:
         """A sentence where one side lacks the phase though both should have it; else empty."""
         if self.closed_bytes is None:
-            return f"{self.phase}: the step executed this phase, and the closed form has none such."
+            return f"{self.phase}: the step ran this phase, but the closed form has no such phase."
         if self.dry_bytes is None and self.executed:
-            return f"{self.phase}: the closed form has this phase, and the step executed none such."
+            return f"{self.phase}: the closed form has this phase, but the step did not run it."
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """The answer of a dry run, with the estimate it checks."""
+    """The answer of a dry run, with the estimate it checks; answers can be kept by it."""
 
     footprint: Footprint
     estimate: Footprint
@@ -84,6 +84,10 @@ class DryRun:
     ``num_alloc_retries``)."""
     out_of_memory: bool = False
     """Whether the allocator runs out even so; then the figures are those of an endless card."""
+
+    def __hash__(self) -> int:
+        """By plan, since mappings have none: advice that is counted from it is kept by it."""
+        return hash(self.footprint.plan)
 
     @property
     def fallback(self) -> bool:

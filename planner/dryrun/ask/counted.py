@@ -8,7 +8,6 @@ torch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from planner.dryrun.ask.answer import MEASURED, DryRun
 from planner.estimate import judged
@@ -21,119 +20,72 @@ WORLD = ("model", "config", "method", "framework", "framework_version", "torch_v
 NAME = "what the dry run adds to the closed form"
 
 
-class Offset(NamedTuple):
-    """Bytes that a dry run adds to one phase of the closed form; below zero where it has less.
-
-    ``least`` and ``most`` are what it adds to the distances of the bounds of the device bytes.
-    """
-
-    requested: int
-    allocated: int
-    reserved: int
-    inherited: int
-    host: int
-    least: int
-    most: int
+def counts(found: DryRun, plan: Plan) -> bool:
+    """Whether a plan's figures may be counted from this dry run."""
+    own = found.footprint.plan
+    return not found.otherwise and all(getattr(plan, f) == getattr(own, f) for f in WORLD)
 
 
-class Offsets(NamedTuple):
-    """What a dry run adds, by phase and rank: a value, so that answers can be kept by it."""
-
-    plan: Plan
-    phases: tuple[tuple[tuple[str, str], Offset], ...]
-    device_bytes: int
-    retries: int
-
-    def hold(self, plan: Plan) -> bool:
-        """Whether a plan may be counted from this dry run."""
-        return all(getattr(plan, field) == getattr(self.plan, field) for field in WORLD)
-
-
-def offsets_of(found: DryRun) -> Offsets | None:
-    """What a dry run adds to the closed form; None where its figures do not lead."""
-    if found.otherwise:
-        return None
-    closed = {(phase.name, phase.rank): phase for phase in found.estimate.phases}
-    executed = [phase for phase in found.footprint.phases if phase.source == "dry run"]
-    keyed = tuple(
-        (key, _offset(closed[key], dry)) for dry in executed for key in [(dry.name, dry.rank)]
-    )
-    return Offsets(
-        found.footprint.plan, keyed, found.footprint.device_bytes, found.footprint.alloc_retries
-    )
-
-
-def _offset(closed: Phase, dry: Phase) -> Offset:
-    below, above = (
-        [one.device_bytes - one.low_bytes for one in (dry, closed)],
-        [one.high_bytes - one.device_bytes for one in (dry, closed)],
-    )
-    return Offset(
-        requested=dry.requested_bytes - closed.requested_bytes,
-        allocated=dry.allocated_bytes - closed.allocated_bytes,
-        reserved=dry.reserved_bytes - closed.reserved_bytes,
-        inherited=dry.inherited_bytes - closed.inherited_bytes,
-        host=(dry.host_bytes or 0) - (closed.host_bytes or 0),
-        least=below[0] - below[1],
-        most=above[0] - above[1],
-    )
-
-
-def counted(offsets: Offsets, footprint: Footprint) -> Footprint:
+def counted(found: DryRun, footprint: Footprint) -> Footprint:
     """A plan's estimate with what the dry run adds to each of its phases, judged anew.
 
     Of the dry run's own plan these are the dry run's figures, by the estimate's terms and one more.
     """
-    added = dict(offsets.phases)
+    closed = {(phase.name, phase.rank): phase for phase in found.estimate.phases}
+    ran = (phase for phase in found.footprint.phases if phase.source == "dry run")
+    pairs = {key: (closed[key], dry) for dry in ran for key in [(dry.name, dry.rank)]}
     phases = tuple(
-        _counted(added[key], phase) if (key := (phase.name, phase.rank)) in added else phase
+        _counted(phase, *pairs[key]) if (key := (phase.name, phase.rank)) in pairs else phase
         for phase in footprint.phases
     )
-    # A step that gave cached memory back to stay within the card does so again, unless it needs
-    # less.
-    as_much = max(phase.device_bytes for phase in phases) >= offsets.device_bytes
+    # A step that freed its cache to stay within the card does so again, unless it needs less.
+    as_much = max(phase.device_bytes for phase in phases) >= found.footprint.device_bytes
     return judged(
         replace(
             footprint,
-            source="dry run" if footprint.plan == offsets.plan else "estimate",
+            source="dry run" if footprint.plan == found.footprint.plan else "estimate",
             phases=phases,
             error=MEASURED,
-            alloc_retries=offsets.retries if as_much else 0,
+            alloc_retries=found.footprint.alloc_retries if as_much else 0,
         )
     )
 
 
-def _counted(added: Offset, phase: Phase) -> Phase:
-    """No total falls below one that it contains."""
-    requested = max(phase.requested_bytes + added.requested, 0)
-    allocated = max(phase.allocated_bytes + added.allocated, requested)
-    reserved = max(phase.reserved_bytes + added.reserved, allocated)
+def _counted(phase: Phase, closed: Phase, dry: Phase) -> Phase:
+    """No total falls below one that it contains, and no bound beyond its figure."""
+
+    def moved(total: str, least: int = 0) -> int:
+        """A total of the phase with what the dry run adds to it."""
+        was, now, own = (getattr(one, f"{total}_bytes") or 0 for one in (closed, dry, phase))
+        return int(max(own + now - was, least))
+
+    requested = moved("requested")
+    allocated = moved("allocated", requested)
+    reserved = moved("reserved", allocated)
     more = reserved - phase.reserved_bytes
+    device = phase.device_bytes + more
     term = Term(
         name=NAME,
         role="process",
         category="allocator",
         bytes=more,
-        low=more - max(added.least, phase.low_bytes - phase.device_bytes),
-        high=more + max(added.most, phase.device_bytes - phase.high_bytes),
+        low=min(moved("low"), device) - phase.low_bytes,
+        high=moved("high", device) - phase.high_bytes,
         formula="dry run - closed form",
         inputs={"closed form": phase.reserved_bytes, "dry run": reserved},
         source="the dry run's reserved bytes in this phase",
         ignores="which tensors it is: Check with a dry run lists them",
     )
-    terms = (*phase.terms, term)
-    host = phase.host_bytes
-    if host is not None and added.host > 0:
-        host += added.host
-        terms = (*terms, term._replace(bytes=added.host, host=True, low=None, high=None))
+    host = moved("host") - (phase.host_bytes or 0)
+    more_host = term._replace(bytes=host, host=True, low=None, high=None)
     return replace(
         phase,
-        terms=terms,
+        terms=(*phase.terms, term, *([more_host] if host > 0 else [])),
         requested_bytes=requested,
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        device_bytes=phase.device_bytes + more,
-        inherited_bytes=min(max(phase.inherited_bytes + added.inherited, 0), reserved),
-        host_bytes=host,
+        device_bytes=device,
+        inherited_bytes=min(moved("inherited"), reserved),
+        host_bytes=None if phase.host_bytes is None else phase.host_bytes + max(host, 0),
         source="dry run",
     )

@@ -1,8 +1,8 @@
 """The dry run of a plan as far as this visitor knows it: on the page, just found, or stored.
 
 Session keys, set here only: ``dry run known`` is by plan what was known of its job when it was
-asked for, and its answer; ``dry run counted`` is what the last dry run that led adds to the closed
-form. ``dry run job`` is the section's.
+asked for, and its answer; ``dry run counted`` is the last dry run that led. ``dry run job`` is the
+section's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import cast
 import streamlit as st
 
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.counted import Offsets, offsets_of
+from planner.dryrun.ask.counted import counts
 from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import Compared, stated_of
@@ -60,19 +60,16 @@ def dry_run(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     return cast("DryRun | None", found)
 
 
-def offsets(plan: Plan, own: tuple[Compared, ...]) -> Offsets | None:
-    """What a plan's figures are counted from beyond the closed form; None where it stands alone.
+def counted_from(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
+    """The dry run that a plan's figures are counted from; None where the closed form stands alone.
 
-    The plan's own dry run; else the last one of this visit that led, of which the plan is an edit.
+    The plan's own; else the last one of this visit that led, of which the plan is an edit.
     """
-    found = dry_run(plan, own)
-    if found is None:
-        kept = cast("Offsets | None", st.session_state.get(COUNTED))
-        return kept if kept is not None and kept.hold(plan) else None
-    leads = offsets_of(found)
-    if leads is not None:
-        st.session_state[COUNTED] = leads
-    return leads
+    found = dry_run(plan, own) or cast("DryRun | None", st.session_state.get(COUNTED))
+    if found is None or not counts(found, plan):
+        return None
+    st.session_state[COUNTED] = found
+    return found
 
 
 def _remembered(plan: Plan) -> DryRun | None:
