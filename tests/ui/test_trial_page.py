@@ -105,7 +105,7 @@ def test_measured_stands_beside_predicted_for_every_phase() -> None:
     assert list(table["Difference"]) == ["+1.0%"] * 2
     assert list(table["Time, predicted"]) == ["—"] * 2  # of a GPU, and this is a processor
     assert list(table["Time, measured"]) == ["4.00 s"] * 2
-    assert "says nothing of a GPU's time" in words(app)
+    assert "GPU speed and what a GPU needs beside tensors do not" in words(app)
 
 
 def test_a_finished_trial_is_stored_once() -> None:
@@ -164,7 +164,7 @@ ENDS: dict[str, tuple[Callable[[], dict[str, Any]], tuple[str, ...]]] = {
     "timed out": (lambda: {}, ("Stopped at the time limit", "Raise the time limit under")),
     "host memory": (lambda: {}, ("ran low on RAM", "Close other programs")),
     "stopped": (lambda: {}, ("Stopped; nothing was measured",)),
-    "failed": (lambda: {}, ("The trial failed", "What its process said is below")),
+    "failed": (lambda: {}, ("The trial failed", "Its output is below")),
 }
 
 
@@ -189,7 +189,7 @@ def test_a_prediction_that_was_too_low_is_no_good_news() -> None:
     ended(measured=figures("trial", 1.2))
     app = opened()
     assert not app.success
-    assert "takes more memory than predicted" in words(app)
+    assert "needs more memory than predicted" in words(app)
     assert "up to 20% too low" in words(app)
 
 
