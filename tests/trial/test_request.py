@@ -107,7 +107,7 @@ def test_the_most_a_processor_gives_is_tensors_alone_and_what_is_guarded(
     monkeypatch.setattr(description, "guarded_bytes", lambda asked: 2**28)
     scarce = describe(request_of(PLAN))
     assert scarce.most_bytes == 2**28
-    assert scarce.most_words.startswith("At most 80% of this machine's free memory, and")
+    assert scarce.most_words.startswith("80% of this machine's free RAM, ")
 
 
 def describe_layers(plan: Plan) -> int:
