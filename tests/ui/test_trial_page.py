@@ -41,7 +41,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def test_nothing_starts_until_somebody_presses(stand_in: StandIn) -> None:
     app = opened()
     assert "5 steps, 3 of them measured" in words(app)
-    assert "**Limits.** " in words(app) and "of this machine's free RAM" in words(app)
+    assert "**Limits.** " in words(app) and ", 5.0 min." in words(app)
     assert "No trial of this plan has run" in words(app)
     assert stand_in.asked == [] and not app.button(key=START).disabled
 
