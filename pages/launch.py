@@ -7,5 +7,5 @@ from planner.ui import compute, frame, launch, verdict
 plan = frame.current_plan()
 
 st.title("Launch", anchor=False)
-verdict.sentence(compute.footprint(plan))
+verdict.sentence(compute.shown(plan))
 launch.show(plan, launch.choose_framework(plan))

@@ -10,7 +10,7 @@ from planner.ui.state import session
 from planner.ui.trial import calibration
 
 plan = frame.answered_plan()
-footprint, price = compute.footprint(plan), compute.price(plan)
+footprint, price = compute.shown(plan), compute.price(plan)
 
 drawn, explained = answer.places()
 with drawn:
@@ -27,11 +27,11 @@ with explained:
     verdict.price(footprint, price)
 verdict.cautions(footprint)
 verdict.assumes(footprint)
-calibration.offer(footprint)
+calibration.offer(compute.footprint(plan))
 numbers.numbers(footprint, price, phase)
 if whole:
     explore.show(footprint)
 section.section(plan, session.unit())
-share.share(footprint)
+share.share(compute.footprint(plan))
 if finish is not None:
     finish()

@@ -10,7 +10,7 @@ from planner.ui.scaling.choice import choose
 plan = frame.current_plan()
 
 st.title("Scaling", anchor=False)
-verdict.sentence(compute.footprint(plan))
+verdict.sentence(compute.shown(plan))
 other = compare.second_plan(plan)
 choice = choose(plan, other)
 if choice.field == CARD:

@@ -21,7 +21,7 @@ from planner.sweeps.table import sweep
 from planner.totals import limits
 from planner.totals.limits import CARDS, HOST, LOADING, MOST_WORDS, SEVERITY, START, word_of
 from planner.trial.ask.footprints import figures_of
-from planner.units import GIB
+from planner.units import GIB, read_gib
 from random_plans import plans
 
 GRPO = presets()["grpo-7b@1"].plan
@@ -53,6 +53,13 @@ def test_every_plan_has_its_limits_and_a_short_headline(plan: Plan) -> None:
         assert one.bytes <= one.high_bytes or one.name in CARDS or one.name == LOADING
         if one.name != START:
             assert one.word == word_of(one.bytes, one.high_bytes, one.budget_bytes)
+    first = verdict.limits[0]
+    if not found.blockers and first.word == "tight" and first.high_bytes > first.budget_bytes:
+        # A range that reaches beyond the card stands in the headline, with its end.
+        assert verdict.sentence.startswith("Tight, may not fit. ")
+        assert f"up to {read_gib(first.high_bytes)} GiB" in verdict.sentence
+    else:
+        assert "may not fit" not in verdict.sentence
     # Every limit and every fault is said once, in the headline or below it.
     said = [verdict.sentence, *verdict.lines]
     assert len(said) == len({*said})
@@ -70,7 +77,12 @@ def test_every_plan_has_its_limits_and_a_short_headline(plan: Plan) -> None:
         ({"gradient_checkpointing": "none"}, "GPU", "out of memory", "Out of memory. Peak "),
         ({"gpu_memory_utilization": 0.1}, START, "out of memory", "Does not start. vLLM "),
         ({"host_ram_per_node": 16 * GIB}, HOST, "out of memory", "Out of memory. A node's host "),
-        ({"host_ram_per_node": 39 * GIB}, HOST, "tight", "Tight. A node's host RAM: "),
+        (
+            {"host_ram_per_node": 39 * GIB},
+            HOST,
+            "tight",
+            "Tight, may not fit. A node's host RAM: 38.0 of ",
+        ),
         ({"host_ram_per_node": 512 * GIB}, "GPU", "fits", "Fits. Peak "),
     ],
 )

@@ -17,9 +17,8 @@ import numpy as np
 from planner.advice import share
 from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits, without_use
 from planner.advice.idle import BETWEEN
-from planner.advice.outcome import Outcome
+from planner.advice.outcome import WORTH_BYTES, Outcome
 from planner.advice.suggestion import Suggestion, Trying
-from planner.units import GIB
 
 AT_ONCE = 4
 """Most edits that are made together in one round."""
@@ -33,8 +32,6 @@ ASKED: Mapping[Kind, float] = {"numbers": 1.1, "training": 100.0}
 and what is trained only where nothing else helps."""
 EACH = 1.02
 """A field that stays as it is, is worth a fiftieth of a step's time."""
-WORTH_BYTES = GIB // 4
-"""A smaller saving is not worth a sentence."""
 
 OF_THE_ENGINE = frozenset(
     (
@@ -170,9 +167,7 @@ def trades(
         most: how many are given, the fastest first.
     """
     savers = [one for one in made if one.fits and one.keeps]
-    two = [
-        pair for pair in product(savers, beyond) if not pair[0].changes.keys() & pair[1].changes
-    ]
+    two = [pair for pair in product(savers, beyond) if not pair[0].changes.keys() & pair[1].changes]
     foreseen = [_traded(trying.before, *pair) for pair in two]
     able = [one for one in foreseen if one.needs_bytes <= trying.before.budget_bytes]
     likely = [one for one in sorted(able, key=_cost) if one.cost < 0][:VERIFIED]
@@ -243,7 +238,7 @@ def _search(
             found = trying.edited(*base, *one.edits)
             if found is not None and found.fits:
                 return _polished(trying, found)
-        nearest = sorted(foreseen, key=lambda one: one.needs_bytes)[:VERIFIED // 2]
+        nearest = sorted(foreseen, key=lambda one: one.needs_bytes)[: VERIFIED // 2]
         tried = [trying.edited(*base, *one.edits) for one in nearest]
         able = _able([one for one in tried if one is not None])
         if not able:

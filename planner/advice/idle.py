@@ -31,24 +31,19 @@ class Idle(NamedTuple):
 
 
 def idle(trying: Trying, read: Read = read_bytes) -> tuple[Idle, ...]:
-    """What does nothing to the peak of the plan at hand.
-
-    Where an engine's share keeps it from starting, what mends that is all that does anything.
-    """
+    """What does nothing to the peak of the plan at hand, by the judgement of every suggestion."""
     plan, found = trying.before.plan, []
     without = without_use(plan)
     for title, changes, on in (*_untried(plan), *_had(plan)):
         if without >= changes.keys():
             continue  # pages do not show such a field
         one = trying.edited(Edit(title=title, kind="memory", changes=changes))
-        if one is None or one.unblocks:
+        if one is None or one.unblocks or one.peak != "same":
             continue
         if one.after.blockers and one.after.blockers != one.before.blockers:
             continue  # not enough, and not nothing
-        if one.after.blockers:
-            found.append(Idle(title, one.after.blockers[0].partition(";")[0], on, one))
-        elif abs(one.saved_bytes) <= SAME * one.before.device_bytes:
-            found.append(Idle(title, _reason(one, on, read), on, one))
+        why = one.after.blockers[0].partition(";")[0] if one.after.blockers else ""
+        found.append(Idle(title, why or _reason(one, on, read), on, one))
     return tuple(found)
 
 
@@ -121,7 +116,7 @@ POPULAR: tuple[tuple[str, str, Any], ...] = (
 """Title, field and value of what threads about running out of memory advise."""
 
 
-FILLED = "the engine fills its share whatever its cache holds: more sequences, not less memory"
+FILLED = "vLLM fills what it reserves with KV cache: more sequences, not less memory"
 
 
 def _reason(one: Suggestion, on: bool, read: Read) -> str:
@@ -139,7 +134,7 @@ def _reason(one: Suggestion, on: bool, read: Read) -> str:
         if old.name != peak.name
     )
     if most > SAME * before.device_bytes:
-        said.append(f"it saves {read(most)} in {name}, which does not decide")
+        said.append(f"it saves {read(most)} in {name}, which does not set the peak")
     return "; ".join(said)
 
 
@@ -149,19 +144,19 @@ def _why(one: Suggestion, peak: Level, after: Level | None, read: Read) -> str:
     offload = str(one.changes.get("offload", ""))
     held = peak.categories.get("optimizer", 0)
     if offload.endswith(BETWEEN) and held and left.get("optimizer", 0) >= held:
-        return f"it is back on the GPU in {peak.name}, which decides"
+        return f"it is back on the GPU in {peak.name}, which sets the peak"
     stays = {
         name: size
         for name, size in peak.categories.items()
         if abs(size - left.get(name, 0)) <= SAME * size
     }
     if not stays:
-        return f"{peak.name} needs as much with it as without"
+        return f"{peak.name} needs as much either way"
     name = max(stays, key=lambda each: stays[each])
-    return f"{peak.name} decides, and there {read(stays[name])} of {OF.get(name, name)} stay"
+    return f"{peak.name} sets the peak, and {read(stays[name])} of {OF.get(name, name)} stay there"
 
 
-OF = {"engine": "the engine's share", "device": "context and libraries", "kv-cache": "KV cache"}
+OF = {"engine": "vLLM", "device": "CUDA context and libraries", "kv-cache": "KV cache"}
 
 
 def _pairs(before: Outcome, after: Outcome) -> list[tuple[Level, Level]]:

@@ -15,6 +15,7 @@ from planner.footprint import Footprint, Phase
 from planner.plan import Plan
 from planner.timing.step import OVERLAPPED
 from planner.totals.limits import MARGIN
+from planner.units import GIB
 from planner.values.step_phases import StepPhase
 
 Judge = Callable[[Plan], Footprint]
@@ -22,6 +23,8 @@ Judge = Callable[[Plan], Footprint]
 
 SAME = 0.01
 """Seconds, dollars or bytes that differ by less than this share are the same to a reader."""
+WORTH_BYTES = GIB // 4
+"""A smaller saving of a large peak is not worth a sentence."""
 
 
 class Level(NamedTuple):
@@ -69,6 +72,11 @@ class Outcome:
     usd_run: float | None
     low_usd: float | None
     high_usd: float | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has the memory, so that its seconds are those of a step."""
+        return self.word != "out of memory"
 
     @property
     def fits(self) -> bool:

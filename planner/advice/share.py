@@ -22,7 +22,7 @@ from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.sweeps.grid import Grid
 from planner.totals.limits import MARGIN
-from planner.units import read_bytes
+from planner.units import read_bytes, read_count
 
 SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
 """Shares that people write."""
@@ -98,14 +98,14 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
     if not has_engine(plan):
         return ""
     room = room_of(plan)
-    share = f"gpu_memory_utilization {plan.gpu_memory_utilization:.3g}"
-    took = f"vLLM reserves {read(room.share_bytes)} ({share})"
+    share = f"{plan.gpu_memory_utilization:.3g}"
+    took = f"vLLM reserves {read(room.share_bytes)} (GPU memory utilization {share})"
     if not room.starts:
-        return f"{took}, {read(room.short_bytes)} too little to start."
-    least = "all that run at once" if not room.waits else f"{room.wanted:,} could run"
-    said = f"{took} and can hold {room.holds:,} full-length sequences ({least})"
+        return f"{took}: {read(room.short_bytes)} too little to start."
+    said = f"{took}: KV cache for {read_count(room.holds, 'full-length sequence')}"
+    said += f" of the {room.wanted:,} that may run at once"
     if room.waits:
-        said += ": sequences wait, or are preempted and computed again"
+        said += "; the others wait or are preempted and recomputed"
     levels = [one for one in outcome.levels if one.rank == "trainer"]
     waking = [one for one in levels if one.kind.moment.engine != "asleep"]
     if plan.rollout != "vllm-colocated" or not waking:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from planner.advice import share
-from planner.advice.fitting import WORTH_BYTES, singles
-from planner.advice.outcome import Judge, outcome_of
+from planner.advice.fitting import singles
+from planner.advice.outcome import WORTH_BYTES, Judge, outcome_of
 from planner.advice.suggestion import Suggestion, Trying
 from planner.estimate import estimate
 from planner.footprint import Footprint
@@ -40,7 +40,7 @@ def ranked(trying: Trying, made: Sequence[Suggestion] | None = None) -> tuple[Su
     """Changes that mend the plan or save memory, best first; ``made`` are estimated already."""
     before = trying.before
     found = [*_starting(trying), *(singles(trying) if made is None else made)]
-    worth = [one for one in found if _mends(one) or one.saved_bytes >= WORTH_BYTES]
+    worth = [one for one in found if _mends(one) or (one.peak == "less" and not one.worse)]
     if before.blockers and any(one.unblocks for one in worth):
         worth = [one for one in worth if one.unblocks]
     once = {tuple(sorted(one.changes.items(), key=str)): one for one in reversed(worth)}
@@ -48,8 +48,18 @@ def ranked(trying: Trying, made: Sequence[Suggestion] | None = None) -> tuple[Su
 
 
 def lowering(made: Iterable[Suggestion], phase: str) -> tuple[Suggestion, ...]:
-    """Of these, what lowers a phase's own need, the most first."""
-    able = [one for one in made if one.lowered_bytes(phase) >= WORTH_BYTES]
+    """Of these, what lowers a phase's own need, the most first.
+
+    Nothing after which the plan is judged worse; of the phase that decides only what lowers the
+    peak with it: the rest has no effect here.
+    """
+    able = [
+        one
+        for one in made
+        if one.lowered_bytes(phase) >= WORTH_BYTES
+        and not one.worse
+        and (phase != one.before.worst or one.peak == "less")
+    ]
     return tuple(sorted(able, key=lambda one: -one.lowered_bytes(phase)))
 
 
@@ -73,4 +83,3 @@ def saving_per_second(one: Suggestion) -> float:
     """Bytes saved per second lost; a change that costs no time counts as a tenth of one."""
     lost = one.seconds_lost
     return one.saved_bytes / max(LEAST_SECONDS if lost is None else lost, LEAST_SECONDS)
-

@@ -9,16 +9,19 @@ from typing import Any, NamedTuple
 from planner.advice.edits import COSTS, KEEPS, KINDS, Edit, Kind
 from planner.advice.outcome import (
     SAME,
+    WORTH_BYTES,
     Difference,
     Judge,
     Level,
     Outcome,
+    Sign,
     outcome_of,
     seconds_between,
     usd_between,
 )
 from planner.plan import Plan, try_plan
 from planner.plan.loss import names_anew
+from planner.totals.limits import worse
 from planner.units import read_bytes, read_seconds
 
 Read = Callable[[float], str]
@@ -79,6 +82,17 @@ class Suggestion:
         return self.before.device_bytes - self.after.device_bytes
 
     @property
+    def peak(self) -> Sign:
+        """What it does to the peak: the one judgement by which an edit helps or has no effect.
+
+        Within a hundredth or a quarter of a GiB, whichever is less, it stays.
+        """
+        saved = self.saved_bytes
+        if abs(saved) < min(SAME * self.before.device_bytes, WORTH_BYTES):
+            return "same"
+        return "less" if saved > 0 else "more"
+
+    @property
     def step_seconds(self) -> float | None:
         """Of a step after it."""
         return self.after.step_seconds
@@ -93,6 +107,11 @@ class Suggestion:
     def fits(self) -> bool:
         """Whether the plan fits after it."""
         return self.after.fits
+
+    @property
+    def worse(self) -> bool:
+        """Whether the plan is judged worse after it, as where an engine does not start then."""
+        return worse(self.after.word, self.before.word)
 
     @property
     def unblocks(self) -> bool:
@@ -140,23 +159,27 @@ class Suggestion:
         """Memory, time and verdict."""
         saved, was = self.saved_bytes, self.before
         memory = f"saves {read(saved)} at the peak" if saved > 0 else f"adds {read(-saved)} to it"
-        if abs(saved) <= SAME * was.device_bytes:
+        if self.peak == "same":
             memory = "same peak"
-        start = "; mends what keeps it from starting" if self.unblocks else ""
+        start = "; vLLM starts" if self.unblocks else ""
         now = self.after.word
         then = f"then: {now}" if now != was.word else f"still: {now}"
-        return f"{memory}, {time_words(self.seconds)}{start}; {then}"
+        return f"{memory}, {self.time_words}{start}; {then}"
 
-
-def time_words(found: Difference) -> str:
-    """What happens to a step's seconds; no gain inside the error is called one."""
-    if found.sign == "not known":
-        return "time unknown"
-    if found.sign == "same":
-        return "same speed"
-    way = "faster" if found.sign == "less" else "slower"
-    doubt = "" if found.sure else ", inside the error"
-    return f"{read_seconds(abs(found.by))} {way} a step{doubt}"
+    @property
+    def time_words(self) -> str:
+        """What happens to a step's seconds; what does not run has none, before or after."""
+        found, now = self.seconds, self.after.step_seconds
+        if now is None or found.sign == "not known":
+            return "step time unknown"
+        if not self.after.runs:
+            return "does not run then" if self.before.runs else "no step time: it does not run yet"
+        if not self.before.runs:
+            return f"step then {read_seconds(now)}"
+        told = f"{read_seconds(abs(found.by))} {'faster' if found.by < 0 else 'slower'} a step"
+        if found.sign == "same":
+            return f"{told} (under 1%)" if found.by else "same step time"
+        return f"{told}{'' if found.sure else ', within the error'}"
 
 
 def merged(edits: tuple[Edit, ...]) -> dict[str, Any]:

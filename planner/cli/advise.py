@@ -10,7 +10,7 @@ from planner.advice import cards
 from planner.advice.advice import Advice
 from planner.advice.idle import together
 from planner.advice.outcome import Outcome
-from planner.advice.suggestion import Suggestion, time_words
+from planner.advice.suggestion import Suggestion
 from planner.cli import plan_argument
 from planner.cli.answer import may_be_json, own_comparisons, show, table
 from planner.estimate import estimate
@@ -98,7 +98,7 @@ def _text(found: Found) -> str:
         ]
     if advice.idle:
         idle = (f"  {said[0].upper()}{said[1:]}: {why}." for said, why in together(advice.idle))
-        lines += ["", "Does nothing here:", *idle]
+        lines += ["", "No effect on the peak here:", *idle]
     if choices:
         lines += ["", *_gpus(choices)]
     return "\n".join(lines)
@@ -110,7 +110,7 @@ def _block(
     said = [f"  {one.title}: {one.sentence}{f' ({one.cost})' if one.cost else ''}" for one in found]
     for one in lowering:
         saved = read_bytes(one.lowered_bytes(one.before.worst))
-        said.append(f"  {one.title}: {saved} less there, {time_words(one.seconds)}")
+        said.append(f"  {one.title}: {saved} less there, {one.time_words}")
     if said:
         yield from ("", f"{title}:", *said)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from planner.units import read_count, read_gib
 
 if TYPE_CHECKING:
     from planner.dryrun.ask.answer import DryRun
+    from planner.footprint import Footprint
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
     from planner.dryrun.ask.document import dry_run_to_json
     from planner.dryrun.ask.port import DryRunError, Port
-    from planner.trial.evidence.stated_error import stated_of
+    from planner.trial.evidence.stated_error import stated, stated_of
 
     plan = plan_argument.require_plan(arguments.plan, arguments.model)
     port = Port()
@@ -65,19 +67,28 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(str(error)) from None
     finally:
         port.close()
-    found = stated_of(found, own_comparisons(plan.method))
+    own = own_comparisons(plan.method)
+    found = stated_of(found, own)
+    if found.otherwise:
+        found = replace(found, estimate=stated(found.estimate, own))
     show(arguments, found, dry_run_to_json, _text)
-    return status(arguments, found.footprint.verdict.word)
+    return status(arguments, _leading(found).verdict.word)
+
+
+def _leading(found: DryRun) -> Footprint:
+    """Whose verdict it is: the dry run's, or where another loss or layout ran the closed form's."""
+    return found.estimate if found.otherwise else found.footprint
 
 
 def _given_back(times: int) -> str:
     """What retries add to the sentence; nothing where there were none."""
-    return f", cached memory given back {read_count(times, 'time')}" * bool(times)
+    return f", cache freed {read_count(times, 'time')}" * bool(times)
 
 
 def _text(found: DryRun) -> str:
     from planner.dryrun.ask.finding import finding
 
+    devices = {one.name: one.device_bytes for one in found.estimate.phases}
     rows = [
         (
             one.phase,
@@ -86,14 +97,20 @@ def _text(found: DryRun) -> str:
             if one.dry_bytes is None
             else read_gib(one.dry_bytes),
             "" if one.difference is None else f"{one.difference:+.2%}",
+            read_gib(devices[one.phase]) if one.phase in devices else "missing",
+            "" if one.dry_bytes is None else read_gib(phase.device_bytes),
         )
-        for one in found.comparisons
+        for one, phase in zip(found.comparisons, found.footprint.phases, strict=True)
     ]
-    header = ("phase", "closed form GiB", "dry run GiB", "difference")
+    header = (
+        *("phase", "requested: closed form GiB", "dry run GiB", "difference"),
+        *("GPU: closed form GiB", "dry run GiB"),
+    )
     lines = [
-        *headed(found.footprint),
+        *headed(_leading(found)),
+        f"Figures: {'closed form' if found.otherwise else 'dry run'}.",
         "",
-        table(header, rows, right=(1, 2, 3)),
+        table(header, rows, right=(1, 2, 3, 4, 5)),
         *(f"error: {error}" for error in found.errors),
         "",
         *finding(found),

@@ -17,6 +17,7 @@ from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences, followed
+from planner.plan.possible_batches import possible_batches
 from planner.plan.trainers import exporting
 from planner.values.sharding import SHARDINGS
 
@@ -175,21 +176,22 @@ def changed_for(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
     """The nearest plan that this framework runs, as its own: chosen fields change where they must.
 
     Raises:
-        CannotExpress: as :func:`fitted` does.
+        CannotExpress: as :func:`fitted` and :func:`following` do.
     """
     near = fitted(plan, framework)
     kept = {*chosen, *(one.field for one in differences(dict(plan), dict(near)))}
-    try:
-        return following(near, framework, kept)
-    except CannotExpress:  # the files run it; the plan stays the framework's that it was of
-        return near
+    # Whose plan it is decides which batches divide; what the files need is all that changes then.
+    divides = possible_batches({**near.model_dump(), "framework": framework}) or {}
+    near = try_plan({**near.model_dump(), **divides})[0] or near
+    return following(near, framework, {*kept, *divides})
 
 
-def in_the_way(plan: Plan) -> frozenset[str]:
-    """Fields that the plan's own framework cannot do; all of them where it has no exporter."""
-    if plan.framework not in exported():
+def in_the_way(plan: Plan, framework: str = "") -> frozenset[str]:
+    """Fields that a framework, the plan's own unless told, cannot do; all without an exporter."""
+    framework = framework or plan.framework
+    if framework not in exported():
         return frozenset(FIELDS)
-    return frozenset(obstacle.field for obstacle in obstacles(plan, plan.framework))
+    return frozenset(obstacle.field for obstacle in obstacles(plan, framework))
 
 
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Obstacles:
         """The one obstacle where this framework has no exporter for the method, and which have."""
         method = method_of(self.plan)
         trainer = trainer_of(framework.name, method.name)
-        usual = f"{framework.label} has no exporter for {method.title} here."
+        usual = f"Headroom writes no {framework.label} script for {method.title}."
         others = [framework_named(name).label for name in exporting(method.name)]
         fix = f"Export it to {' or '.join(others)}." if others else ""
         own = " or ".join(exported_by(framework.name))
@@ -69,8 +69,8 @@ class Obstacles:
         if per_node % self.plan.rollout_tensor_parallel:
             self.refuse(
                 "rollout_tensor_parallel",
-                f"An engine's {self.plan.rollout_tensor_parallel} GPUs do not divide a node's "
-                f"{per_node}.",
+                f"vLLM's tensor parallel size {self.plan.rollout_tensor_parallel} does not divide "
+                f"the {per_node} GPUs of a node.",
                 "Set rollout_tensor_parallel to a divisor.",
                 rollout_tensor_parallel=1,
             )
@@ -93,7 +93,7 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
     if plan.config:
         found.refuse(
             "config",
-            "A pasted config.json has no weights to train.",
+            "A pasted config.json comes without weights to train.",
             "Set config to nothing and model to the Hub id of the weights.",
         )
     if plan.finetuning != "full" and not TARGETS.fullmatch(plan.lora_targets):
@@ -106,8 +106,8 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
     if plan.framework == framework.name:
         version = framework.versions[0]
         found.only(
-            "framework_version", version, why=f"The exporter was checked against {version} only."
+            "framework_version", version, why=f"The script was checked against {version} only."
         )
     for field in (*SPLITS, "turns"):
-        found.only(field, 1, why="The export splits training over data only, and has one turn.")
+        found.only(field, 1, why="The script trains data-parallel only, with one turn.")
     return tuple(found.found)

@@ -35,6 +35,11 @@ def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool
     return "fits" if room else "tight"
 
 
+def worse(after: Word, before: Word) -> bool:
+    """Whether a plan is judged worse than before, where no advice and no button leads."""
+    return SEVERITY.index(after) < SEVERITY.index(before)
+
+
 def limits_of(scene: Scene, phases: Sequence[Phase], retries: int = 0) -> tuple[Limit, ...]:
     """Every limit that is known of a plan, the worst first.
 
@@ -185,7 +190,9 @@ def _headline(limit: Limit) -> str:
     what = of.get(limit.name, "A node's host RAM:")
     sizes = limit.budget_bytes, limit.bytes, limit.high_bytes
     figures = _figures(limit.word, limit.phase, *sizes)
-    return f"{LEADS[limit.word]}. {what} {figures}."
+    doubted = limit.word == "tight" and limit.high_bytes > limit.budget_bytes
+    lead = f"{LEADS[limit.word]}, may not fit" if doubted else LEADS[limit.word]
+    return f"{lead}. {what} {figures}."
 
 
 def _does_not_run(fault: str) -> str:

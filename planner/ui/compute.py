@@ -20,6 +20,8 @@ from planner.advice.advice import Advice
 from planner.advice.cards import Choice, choices
 from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.counted import counted, counts
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
@@ -32,6 +34,7 @@ from planner.trial.evidence.stated_error import Compared, stated
 from planner.trial.evidence.stated_sweep import stated_sweep
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import compared
+from planner.ui.dry_run import known as known_dry_runs
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 from planner.wording.fields import short_label
@@ -51,7 +54,21 @@ def footprint(plan: Plan) -> Footprint:
     Its times are by the link's benchmark where that holds for the plan. That of the page's own plan
     is incomplete while the link asked for more than can be planned.
     """
-    found = stated(_estimated(plan, holding(session.speeds(), plan)), own_comparisons(plan.method))
+    found = _estimated(plan, holding(session.speeds(), plan))
+    return _whole(plan, stated(found, own_comparisons(plan.method)))
+
+
+def shown(plan: Plan) -> Footprint:
+    """What pages say of a plan: its estimate, counted from the dry run that leads, if any does."""
+    base = counted_from(plan)
+    if base is None:
+        return footprint(plan)
+    found = counted(base, _estimated(plan, holding(session.speeds(), plan)))
+    return _whole(plan, stated(found, own_comparisons(plan.method)))
+
+
+def _whole(plan: Plan, found: Footprint) -> Footprint:
+    """The same, incomplete where the link asked for more than can be planned."""
     left_out = session.left_out() if plan == session.draft().plan else {}
     if not left_out:
         return found
@@ -62,6 +79,14 @@ def footprint(plan: Plan) -> Footprint:
 def prepare(plan: Plan) -> None:
     """Have ready what a footprint of the plan takes, before there is a visitor."""
     stated(_estimated(plan, None))
+def dry_run(plan: Plan) -> DryRun | None:
+    """The dry run of a plan that this visitor made or somebody stored; None without one."""
+    return known_dry_runs.dry_run(plan, own_comparisons(plan.method))
+
+
+def counted_from(plan: Plan) -> DryRun | None:
+    """The dry run that a plan's figures are counted from; None where its estimate stands alone."""
+    return known_dry_runs.counted_from(plan, own_comparisons(plan.method))
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:
@@ -82,20 +107,20 @@ def longest_responses(plan: Plan) -> str:
 
 def price(plan: Plan) -> Cost:
     """What the plan costs; not kept, since a price grows old."""
-    return cost(footprint(plan))
+    return cost(shown(plan))
 
 
 def advice(plan: Plan) -> Advice:
     """Advice on a plan, by the same errors as its footprint; worked out part by part."""
-    return _advice(plan, session.speeds(), own_comparisons(plan.method))
+    return _advice(plan, session.speeds(), own_comparisons(plan.method), counted_from(plan))
 
 
 @lru_cache(maxsize=16)
-def _advice(plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]) -> Advice:
-    judge = partial(_judged, speeds=speeds, known=known)
-    # The page has estimated this one already.
-    before = stated(_estimated(plan, holding(speeds, plan)), known)
-    return Advice(before, judge, give_way, in_the_way)
+def _advice(
+    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...], base: DryRun | None
+) -> Advice:
+    judge = partial(_judged, speeds=speeds, known=known, base=base)
+    return Advice(judge(plan), judge, give_way, in_the_way)
 
 
 def judge() -> Judge:
@@ -103,9 +128,18 @@ def judge() -> Judge:
     return partial(_judged, speeds=session.speeds(), known=None)
 
 
-def _judged(plan: Plan, *, speeds: Speeds | None, known: tuple[Compared, ...] | None) -> Footprint:
+def _judged(
+    plan: Plan,
+    *,
+    speeds: Speeds | None,
+    known: tuple[Compared, ...] | None,
+    base: DryRun | None = None,
+) -> Footprint:
     own = own_comparisons(plan.method) if known is None else known
-    return stated(estimate(plan, holding(speeds, plan)), own)
+    found = estimate(plan, holding(speeds, plan))
+    if base is not None and counts(base, plan):
+        found = counted(base, found)
+    return stated(found, own)
 
 
 def let_it_show() -> None:

@@ -162,7 +162,7 @@ def _verdict_beside() -> None:
         if plan is None:
             verdict.none_yet()
         else:
-            verdict.short(compute.footprint(plan))
+            verdict.short(compute.shown(plan))
 
 
 def enter() -> None:

@@ -13,12 +13,9 @@ from planner.footprint import Footprint
 from planner.ui.state import session
 from planner.wording.display import percent
 
-CLOSED_FORM = "closed form"
-"""What the figures rest on until something was executed."""
-
 
 class Used(NamedTuple):
-    """Bytes at the peak with their bounds, what there is, the verdict of it, and what it is by."""
+    """Bytes at the peak with their bounds, what there is, and the verdict of it."""
 
     device_bytes: int
     low_bytes: int
@@ -26,7 +23,6 @@ class Used(NamedTuple):
     budget_bytes: int
     word: str
     sentence: str
-    source: str
 
     @property
     def share(self) -> float:
@@ -38,12 +34,11 @@ def used_of(footprint: Footprint) -> Used:
     """What verdict, gauge and figures say of a plan's peak."""
     return Used(
         device_bytes=footprint.device_bytes,
-        low_bytes=footprint.low_bytes,
-        high_bytes=footprint.high_bytes,
+        low_bytes=max(phase.least_bytes for phase in footprint.phases),
+        high_bytes=max(phase.most_bytes for phase in footprint.phases),
         budget_bytes=footprint.budget_bytes,
         word=footprint.verdict.said,
         sentence=footprint.verdict.sentence,
-        source=CLOSED_FORM,
     )
 
 
@@ -69,5 +64,5 @@ def gauge(used: Used) -> None:
         f'<i class="range" style="left:{low};right:calc(100% - {high})"></i>'
         f'<i class="card" style="left:{card}"></i></div>'
         f"<p><span>{rest}<b>{peak}</b> of {total} · {percent(used.share)}{between}</span>"
-        f"<span>{used.source}</span></p></div>"
+        "</p></div>"
     )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import changed_for, export, following, weighable
+from planner.launch.export import export, following, weighable
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
+from planner.launch.offer import offered, refuses
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.query import to_query
 from planner.plan.trainers import exporting
-from planner.ui import messages
+from planner.speeds import Speeds
+from planner.ui import compute, messages
 from planner.ui.elements import download, segments
 from planner.ui.state import address, session
 from planner.units import read_count
@@ -43,8 +45,8 @@ def choose_framework(plan: Plan) -> str:
         known,
         "export to",
         format_func=partial(choices.name, "framework"),
-        help="The plan is written in this framework's own options. A field it cannot do at the "
-        "plan's value is named, never dropped.",
+        help="The plan is written in this framework's own options. What it cannot do is named, "
+        "never dropped.",
     )
     st.session_state["exported to"] = found
     return found
@@ -73,7 +75,7 @@ def show(plan: Plan, framework: str) -> None:
         st.markdown("\n".join(f"- {note}" for note in launch.notes))
 
 
-DRAWN = {"": "All alike", ONLINE: "By density weights"}
+DRAWN = {"": "Uniform", ONLINE: "Density-weighted"}
 
 
 def _density_weights(plan: Plan, framework: str) -> str:
@@ -82,12 +84,12 @@ def _density_weights(plan: Plan, framework: str) -> str:
         return ""
     st.session_state.setdefault("density weights", "")
     return segments(
-        "Prompts are drawn",
+        "Prompt sampling",
         tuple(DRAWN),
         "density weights",
         format_func=DRAWN.__getitem__,
-        help="By weight, prompts unlike the others are drawn more often (density-aware sampling). "
-        "The program computes the weights as it starts, or reads those of a sampling run: "
+        help="Density-weighted: prompts unlike the others are drawn more often. The program "
+        "computes the weights when it starts, or reads a sampling run's: "
         "bash launch.sh --use-precomputed-embeddings DIR.",
     )
 
@@ -97,11 +99,13 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
     if not changes:
         return
     count = read_count(len(changes), "setting")
-    told = f"These files run the plan with {count} of {name}'s own, which you had not set."
+    told = f"{count} you left open {'uses' if len(changes) == 1 else 'use'} {name}'s defaults."
     effect = messages.what_it_does(plan, runs)
-    with messages.telling("launch-followed", f"{told} {effect}", "Settings that follow", changes):
+    after = compute.shown(runs).verdict
+    bad = refuses(after, compute.shown(plan).verdict)
+    with messages.telling("launch-followed", f"{told} {effect}", "Show them", changes):
         st.button(
-            "Use them in the plan too",
+            f"Apply to plan (then: {after.word})" if bad else "Apply to plan",
             icon=":material/check:",
             key="use-followed",
             on_click=session.edit,
@@ -111,9 +115,9 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:
     count = len(error.obstacles)
-    noun = "One setting is" if count == 1 else f"{count} settings are"
+    noun = "1 setting is" if count == 1 else f"{count} settings are"
     st.warning(
-        f"**{name} cannot run this plan as it is.** {noun} in the way.", icon=":material/block:"
+        f"**{name} cannot run this plan as it is:** {noun} in the way.", icon=":material/block:"
     )
     rows = [
         (short_label(one.field), labelled(one.why, one.field), labelled(one.fix, one.field))
@@ -128,22 +132,42 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
         column_config={"Setting": st.column_config.TextColumn(width="small")},
     )
     try:
-        near = changed_for(plan, framework, session.draft().chosen)
+        with st.spinner("Looking for the nearest plan that fits…"):
+            near, able = _offered(
+                plan, framework, frozenset(session.draft().chosen), session.speeds()
+            )
     except ValueError:
         return
-    changes = differences(dict(plan), dict(near))
-    told = (
-        f"{name} could run it with {read_count(len(changes), 'setting')} changed: "
-        f"{plain(messages.in_words(changes))}. {messages.what_it_does(plan, near)}"
-    )
-    with messages.telling("launch-fit", told, "What would change", changes):
+    changes = differences(dict(plan), dict(able or near))
+    named = plain(messages.in_words(changes))
+    told = f"with {read_count(len(changes), 'setting')} changed, what goes with them included"
+    effect = messages.what_it_does(plan, able or near)
+    if able is None:
+        st.info(
+            f"{name} could run it {told}: {named}. But then it does not fit here, and nothing "
+            f"that keeps model, lengths and GPUs mends that: {effect}",
+            icon=":material/block:",
+        )
+        return
+    fits = "" if able == near else " and make it fit"
+    with messages.telling(
+        "launch-fit", f"{name} can run it {told}: {named}. {effect}", "What would change", changes
+    ):
         st.button(
-            f"Change the plan so that {name} can run it",
+            f"Change the plan so that {name} can run it{fits}",
             icon=":material/build:",
             key="fit-framework",
             on_click=session.apply,
             args=({one.field: one.after for one in changes},),
         )
+
+
+@lru_cache(maxsize=16)
+def _offered(
+    plan: Plan, framework: str, chosen: frozenset[str], speeds: Speeds | None
+) -> tuple[Plan, Plan | None]:
+    """Kept, since a search for what fits takes seconds; ``speeds`` are what it is judged by."""
+    return offered(plan, framework, chosen, compute.judge(), compute.give_way)
 
 
 def _files(launch: Launch) -> None:

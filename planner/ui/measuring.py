@@ -17,7 +17,8 @@ from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.plan.defaults import MODEL, model_defaults
 from planner.plan.plan import try_plan
 from planner.plan.unmeasured import Unmeasured, unmeasured
-from planner.ui.dry_run.section import POLL, port
+from planner.ui.dry_run.known import port
+from planner.ui.dry_run.section import POLL
 from planner.ui.elements import button, row
 from planner.ui.state import session
 from planner.ui.state.draft import Draft

@@ -225,7 +225,11 @@ def what_it_does(before: Plan | None, after: Plan | None) -> str:
     """Memory, time and money before and after, where there are plans to compare and they run."""
     if before is None or after is None:
         return ""
-    return plain(old_and_new(compute.footprint(before), compute.footprint(after), session.read))
+    now = compute.shown(after)  # first: the plan before is counted from its dry run
+    told = plain(old_and_new(compute.shown(before), now, session.read))
+    if (compute.counted_from(before) is None) is (compute.counted_from(after) is None):
+        return told
+    return f"{told} One of the two peaks is a dry run's, the other the closed form's."
 
 
 def _list(problems: tuple[Problem, ...]) -> None:

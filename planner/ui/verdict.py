@@ -12,6 +12,8 @@ from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
 from planner.phases import engine
+from planner.plan import Plan
+from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
 from planner.ui import compute
@@ -19,7 +21,7 @@ from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said
 from planner.ui.gauge import used_of
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
+from planner.units import read_count, read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
 from planner.wording.display import UNKNOWN, interval, kind_of, percent, plain
 from planner.wording.fields import labelled
 
@@ -50,7 +52,25 @@ def headline(footprint: Footprint) -> None:
         else:
             tell(TONES[used.word], used.sentence)
         about = plain(whole_subject(footprint.plan))
-        st.caption(f"The rest: {about}" if footprint.verdict.incomplete else about)
+        about = f"The rest: {about}" if footprint.verdict.incomplete else about
+        st.caption(f"{basis(footprint.plan)}  \n{about}")
+
+
+def basis(plan: Plan) -> str:
+    """A badge: which rung the figures rest on, and what the closed form alone says."""
+    base = compute.counted_from(plan)
+    if base is None:
+        checks = " Its dry run is of another loss or layout, so it only checks."
+        return (
+            ":gray-badge[:material/function: Closed form]"
+            f"{checks if compute.dry_run(plan) is not None else ''}"
+        )
+    closed = f"Closed form: {session.read(compute.footprint(plan).device_bytes)}."
+    if base.footprint.plan == plan:
+        return f":blue-badge[:material/done_all: Dry run] {closed}"
+    count = read_count(len(differences(dict(base.footprint.plan), dict(plan))), "setting")
+    told = f"Dry run of the plan before {count} changed, and the closed form's difference."
+    return f":orange-badge[:material/history: Counted from a dry run] {told} {closed}"
 
 
 def limits(verdict: Verdict) -> None:

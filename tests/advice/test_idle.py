@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.advice.advice import Advice
-from planner.advice.idle import together
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.presets import presets
+from planner.units import GIB
 
 GRADE = presets()["doc-001-legacy@1"].plan
 BACK = Plan(gpu_memory_utilization=0.1, gpus=2, gpu="b200-180gb")
@@ -35,19 +35,36 @@ def test_an_optimizer_that_is_back_is_said_to_be() -> None:
     assert advice.outcome.worst == "policy backward"
     reasons = {one.title: one.reason for one in advice.idle}
     title = "optimizer offload between phases"
-    assert reasons[title].startswith("it is back on the GPU in policy backward")
+    assert reasons[title].startswith("it is back on the GPU in policy backward, which sets")
     optimizer = estimate(BACK.changed(offload="optimizer-between-phases"))
     same = estimate(BACK).worst.by_category()["optimizer"]
     assert optimizer.worst.by_category()["optimizer"] == same
 
 
-def test_lora_does_not_start_an_engine_whose_share_is_too_small() -> None:
-    plan = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb")
+def test_one_judgement_says_what_lowers_the_peak_and_what_has_no_effect() -> None:
+    """Of a plan whose engine does not start, too: LoRA saves 25 GiB there and starts nothing."""
+    plan = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb", response_tokens=8192)
     advice = Advice(estimate(plan))
     assert advice.outcome.blockers
-    (line,) = [said for said in together(advice.idle) if said[0].startswith("LoRA")]
-    assert "that vLLM reserves" in line[1]
-    assert estimate(plan.changed(finetuning="lora", reference="adapter-disabled")).blockers
+    worst = advice.outcome.worst
+    lowers = {str(dict(one.changes)): one for one in advice.lowering(worst)}
+    idle = {str(dict(one.suggestion.changes)): one for one in advice.idle}
+    assert lowers and idle and not lowers.keys() & idle.keys()
+    lora = {"finetuning": "lora", "reference": "adapter-disabled"}
+    assert lowers[str(lora)].saved_bytes > 20 * GIB and not lowers[str(lora)].unblocks
+    assert estimate(plan.changed(**lora)).blockers
+    for one in idle.values():
+        assert one.suggestion.peak == "same"
+        assert "too small for its weights" in one.reason
+
+
+@pytest.mark.parametrize("plan", [Plan(), GRADE, BACK, Plan(gpus=64, micro_batch_size=1)])
+def test_no_edit_both_lowers_the_peak_and_has_no_effect(plan: Plan) -> None:
+    advice = Advice(estimate(plan))
+    idle = {str(dict(one.suggestion.changes)) for one in advice.idle}
+    given = (*advice.lowering(advice.outcome.worst), *advice.singles)
+    assert given and all(one.peak == "less" or one.fits for one in given)
+    assert not idle & {str(dict(one.changes)) for one in given if not one.unblocks}
 
 
 def test_what_is_on_and_does_nothing_is_named_too() -> None:

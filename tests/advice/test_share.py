@@ -81,10 +81,10 @@ def test_words_say_sequences_preemption_and_the_worst_of_waking_up() -> None:
     advice = Advice(estimate(WAITING))
     room = share.room_of(WAITING)
     said = advice.share_words(lambda size: f"{size / 2**30:.1f} GiB")
-    assert room.waits and f"can hold {room.holds:,} full-length sequences" in said
+    assert room.waits and f"KV cache for {room.holds:,} full-length sequence" in said
     assert "preempted" in said
     waking = [one for one in estimate(WAITING).phases if one.name in ("rollout", "weight sync")]
-    assert f"(up to {max(one.high_bytes for one in waking) / 2**30:.1f} GiB" in said
+    assert f"up to {max(one.high_bytes for one in waking) / 2**30:.1f} GiB" in said
 
 
 def test_a_plan_without_an_engine_has_no_share() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planner.advice import recommend
+from planner.advice.advice import Advice
 from planner.advice.edits import edits
-from planner.advice.fitting import WORTH_BYTES
+from planner.advice.outcome import SAME, WORTH_BYTES
 from planner.advice.suggestion import Suggestion
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
@@ -37,7 +38,8 @@ def test_every_suggestion_is_a_plan_whose_estimate_it_reports() -> None:
         after = estimate(TOO_LARGE.changed(**suggestion.changes))
         assert suggestion.device_bytes == after.device_bytes
         assert suggestion.saved_bytes == before.device_bytes - after.device_bytes
-        assert suggestion.saved_bytes >= WORTH_BYTES or suggestion.fits
+        least = min(WORTH_BYTES, SAME * before.device_bytes)
+        assert suggestion.saved_bytes >= least or suggestion.fits
         assert suggestion.fits == (after.verdict.word == "fits")
 
 
@@ -125,3 +127,34 @@ def test_every_other_form_of_self_certainty_is_offered() -> None:
     )
     # The logits of all scored positions leave this pass; the next phase makes the peak then.
     assert before - then > 15e9 and found.saved_bytes > 1.8 * GIB
+
+
+def test_time_is_said_as_it_changes_and_not_at_all_of_what_does_not_run() -> None:
+    """Offloading costs seconds even where they are under a hundredth of a long step."""
+    long = Plan(response_tokens=8192, validation_response_tokens=8192, micro_batch_size=1)
+    found = offered(long)
+    words = {title: one.time_words for title, one in found.items() if one.before.runs}
+    assert words and "same speed" not in " ".join(words.values())
+    offload = words["Offload weights and optimizer to host RAM"]
+    assert "slower a step" in offload, offload
+    before = estimate(TOO_LARGE)
+    said = {one.title: one for one in recommend(before, most=50)}
+    for one in said.values():
+        assert "faster" not in one.time_words and "slower" not in one.time_words
+        runs = one.after.word != "out of memory"
+        lead = "step then " if runs else "no step time: it does not run yet"
+        assert one.time_words.startswith(lead)
+        assert runs or one.step_seconds is not None
+
+
+def test_no_edit_is_offered_after_which_the_engine_would_not_start() -> None:
+    """Lowering its share saves bytes of a plan that fits, and ends it."""
+    plan = Plan(model="Qwen/Qwen2.5-7B", gpu_memory_utilization=0.3, gpus=8)
+    before = estimate(plan)
+    lower = {"gpu_memory_utilization": 0.2}
+    assert before.verdict.word == "fits" and estimate(plan.changed(**lower)).blockers
+    advice = Advice(before)
+    assert any(one.changes == lower and one.worse for one in advice.made)
+    phases = {phase.name for phase in before.phases}
+    given = [*advice.singles, *(one for name in phases for one in advice.lowering(name))]
+    assert given and not any(one.worse for one in given)

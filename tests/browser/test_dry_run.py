@@ -66,7 +66,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     process = worker(server)
     os.kill(process, signal.SIGSTOP)  # a step of a second could be over before it is looked at
     start(page)
-    expect(page.get_by_text("Executing …")).to_be_visible()
+    expect(page.get_by_text("Running …")).to_be_visible()
     assert heading.bounding_box() == place
     kept_free = below.bounding_box()
     page.get_by_label("Count", exact=True).focus()  # the page is usable meanwhile
@@ -76,7 +76,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     assert heading.bounding_box() == place
     filled = below.bounding_box()
     assert kept_free and filled and abs(kept_free["y"] - filled["y"]) < 150
-    expect(page.get_by_text("The executed step peaks in")).to_be_visible()
+    expect(page.get_by_text("The step that ran peaks in")).to_be_visible()
     expect(page.get_by_text("with torch 2.13.0")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
@@ -130,15 +130,15 @@ def start_without_an_end(page: Page, server: str, tokens: int) -> int:
     process = worker(server)
     os.kill(process, signal.SIGSTOP)
     start(page)
-    expect(page.get_by_text("Executing …")).to_be_visible()
+    expect(page.get_by_text("Running …")).to_be_visible()
     return process
 
 
 def test_giving_up_ends_the_process_and_the_next_press_works(page: Page, server: str) -> None:
     stopped = start_without_an_end(page, server, 330)
-    expect(page.get_by_text(re.compile(r"Executing … ([2-9]|\d\d+) s"))).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text(re.compile(r"Running … ([2-9]|\d\d+) s"))).to_be_visible(timeout=SLOW)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Given up")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("Cancelled; nothing")).to_be_visible(timeout=SLOW)
     settle(page)
     with pytest.raises(ProcessLookupError):
         os.kill(stopped, 0)

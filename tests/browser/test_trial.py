@@ -40,12 +40,12 @@ def test_a_trial_runs_while_the_page_is_closed_and_is_found_again(
     button = page.get_by_role("button", name="Run the trial")
     place = button.bounding_box()
     button.click()
-    expect(page.get_by_text("Running on the processor").first).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("Running on the CPU").first).to_be_visible(timeout=SLOW)
     assert button.bounding_box() == place
     page.goto("about:blank")
 
     page.goto(link)
-    expect(page.get_by_text("its memory is as predicted")).to_be_visible(timeout=SLOW)
+    expect(page.get_by_text("memory is as predicted")).to_be_visible(timeout=SLOW)
     settle(page)
     expect(button).to_be_enabled()
     expect(page.get_by_test_id("stException")).to_have_count(0)

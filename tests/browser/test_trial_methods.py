@@ -89,7 +89,7 @@ def _by_page(plan: Plan, page: Page, server: str, data: Path) -> TrialResult:
     page.goto(f"{server}/trial?{to_query_string(plan)}")
     settle(page)
     page.get_by_role("button", name="Run the trial").click()
-    expect(page.get_by_text("its memory is as predicted")).to_be_visible()
+    expect(page.get_by_text("memory is as predicted")).to_be_visible()
     settle(page)
     expect(page.get_by_test_id("stException")).to_have_count(0)
     results = [state.result for state in states(data)]

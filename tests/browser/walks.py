@@ -203,7 +203,7 @@ def runs_dry(visitor: Visitor) -> str:
     with visitor:
         found = visitor.page.get_by_text("Alive at the peak")
         expect(found).to_be_visible(timeout=PATIENCE_MILLISECONDS)
-    return visitor.page.get_by_text("The executed step peaks in").first.inner_text()
+    return visitor.page.get_by_text("The step that ran peaks in").first.inner_text()
 
 
 @walk("trial")
@@ -211,11 +211,11 @@ def tries(visitor: Visitor) -> str:
     """Of a plan that is too large for the machine, and of one that is not."""
     visitor.open()
     visitor.turn_to("Trial")
-    most = visitor.page.get_by_text("What it takes").first.locator("xpath=..").inner_text()
+    most = visitor.page.get_by_text("Limits.").first.locator("xpath=..").inner_text()
     visitor.open(f"trial?{to_query_string(tiny('sft'))}")
     visitor.click("Run the trial")
     with visitor:
-        found = visitor.page.get_by_text("its memory is as predicted")
+        found = visitor.page.get_by_text("memory is as predicted")
         expect(found).to_be_visible(timeout=PATIENCE_MILLISECONDS)
     return f"The preset: {most.strip()} A small one: {found.inner_text()}"
 

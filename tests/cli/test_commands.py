@@ -184,7 +184,8 @@ def test_advise_says_what_makes_it_fit_and_its_changes_do(
     link = "preset=grpo-7b@1&model=Qwen/Qwen2.5-14B&gpu=a100-40gb"
     assert main(["advise", link]) == 0
     text = capsys.readouterr().out
-    assert "Make it fit:" in text and "Does nothing here:" in text and "Use the room" not in text
+    assert "Make it fit:" in text and "No effect on the peak here:" in text
+    assert "Use the room" not in text
     assert main(["advise", link, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["now"]["verdict"] == "out of memory" and answer["now"]["blockers"]

@@ -161,7 +161,7 @@ def test_a_step_that_ran_is_not_called_out_of_memory(ran: DryRun) -> None:
     assert ran.footprint.device_bytes < ran.footprint.budget_bytes
     assert ran.footprint.verdict.word == "tight"
     assert dry_run_to_json(ran)["dry_run"]["alloc_retries"] == 1
-    assert any("gave back cached memory 1 time in the step" in said for said in finding(ran))
+    assert any("frees its cache 1 time a step to stay" in said for said in finding(ran))
 
 
 def test_a_step_that_fits_by_giving_memory_back_is_tight_and_says_so() -> None:
@@ -184,8 +184,8 @@ def test_a_step_that_fits_by_giving_memory_back_is_tight_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"alloc_retries": 3}, "The allocator gave back cached memory 3 times in the step to stay"),
-        ({"out_of_memory": True}, "The step runs out of memory even with all cached memory given"),
+        ({"alloc_retries": 3}, "PyTorch frees its cache 3 times a step to stay"),
+        ({"out_of_memory": True}, "The step runs out of memory even after PyTorch frees its cache"),
     ],
 )
 def test_what_the_card_took_is_a_sentence(told: dict[str, int], sentence: str) -> None:

@@ -28,8 +28,8 @@ def answered(*more: dict, without: str = "") -> DryRun:
 
 
 EXTRA = phase("weights averaged", {"parameters": 2, "buffers": 60})
-TOLD = "weights averaged: the step executed this phase, and the closed form has none such."
-LEFT = "optimizer step: the closed form has this phase, and the step executed none such."
+TOLD = "weights averaged: the step ran this phase, but the closed form has no such phase."
+LEFT = "optimizer step: the closed form has this phase, but the step did not run it."
 
 
 def test_a_phase_that_nobody_estimated_is_kept_counted_and_told() -> None:
@@ -69,15 +69,17 @@ def test_both_stand_in_the_pages_table_and_the_command_lines(
 
     found = answered(EXTRA, without="optimizer step")
     rows = tables.against_closed_form(found, UNITS["GiB"]).set_index("Phase")
-    assert rows.loc["weights averaged"].tolist() == ["missing", "62.06", "", ""]
+    assert rows.loc["weights averaged"].tolist() == [
+        *("missing", "62.06", "", "", "missing", "78.29")
+    ]
     assert rows.loc["optimizer step", "Dry run, GiB"] == "missing"
     assert rows.loc["checkpoint", "Dry run, GiB"] == "closed form only"
     text = _text(found)
     assert f"error: {TOLD}" in text and f"error: {LEFT}" in text
     words = {line.split("  ")[0]: line.split() for line in text.splitlines()}
-    assert words["weights averaged"][2:] == ["missing", "62.1"]
-    assert words["optimizer step"][-1] == "missing"
-    assert words["checkpoint"][-2:] == ["not", "executed"]
+    assert words["weights averaged"][2:] == ["missing", "62.1", "missing", "78.3"]
+    assert words["optimizer step"][-2] == "missing"
+    assert words["checkpoint"][-3:-1] == ["not", "executed"]
 
 
 def test_nothing_is_told_where_both_sides_agree() -> None:

@@ -72,10 +72,10 @@ def test_a_request_for_a_cluster_is_one_device_and_one_command() -> None:
     assert read_request(request.model_dump_json()) == request
     said = describe(request)
     assert "cuda:0 of the Ray cluster head:8265" in said.runs
-    assert "of cuda:0 of the Ray cluster head:8265 by the estimate" in said.most_words
+    assert "of cuda:0 of the Ray cluster head:8265 (estimate)" in said.most_words
     # What this machine has free does not limit a node.
     whole = describe(request_of(PLAN, ray="http://head:8265", host_limit_bytes=2**20))
-    assert "1 MiB of the node's memory, which is its limit" in whole.most_words
+    assert "1 MiB of the node's RAM" in whole.most_words
 
 
 @pytest.mark.parametrize(

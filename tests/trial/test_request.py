@@ -98,16 +98,16 @@ def test_the_most_a_processor_gives_is_tensors_alone_and_what_is_guarded(
     tensors = max(phase.requested_bytes for phase in estimate(PLAN).phases)
     found = describe(request_of(PLAN))
     assert found.most_bytes == tensors < estimate(PLAN).device_bytes
-    assert "of this machine's memory for tensors by the estimate" in found.most_words
+    assert "of this machine's memory for tensors (estimate)" in found.most_words
     assert describe(request_of(PLAN, device="cuda:0")).most_bytes == estimate(PLAN).device_bytes
     capped = describe(request_of(PLAN, cap_bytes=2**30))
-    assert capped.most_bytes == 2**30 and "by its cap" in capped.most_words
+    assert capped.most_bytes == 2**30 and "(memory cap)" in capped.most_words
     limited = describe(request_of(PLAN, host_limit_bytes=2**29))
-    assert limited.most_bytes == 2**29 and "which is its limit" in limited.most_words
+    assert limited.most_bytes == 2**29 and "of this machine's RAM" in limited.most_words
     monkeypatch.setattr(description, "guarded_bytes", lambda asked: 2**28)
     scarce = describe(request_of(PLAN))
     assert scarce.most_bytes == 2**28
-    assert scarce.most_words.startswith("At most 80% of this machine's free memory, and")
+    assert scarce.most_words.startswith("80% of this machine's free RAM, ")
 
 
 def describe_layers(plan: Plan) -> int:

@@ -15,7 +15,7 @@ from planner.dryrun.ask.port import Cancelled
 from planner.plan import Plan
 from planner.search.ask import searching
 from planner.ui import compute
-from planner.ui.dry_run import section as dry_run
+from planner.ui.dry_run import known as dry_run
 from planner.ui.plan import advice
 from planner.ui.trial import page as trial
 

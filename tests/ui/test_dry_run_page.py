@@ -13,7 +13,9 @@ from streamlit.testing.v1 import AppTest
 import dry_run_answers as answers
 from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.port import DryRunError
+from planner.estimate import estimate
 from planner.plan import Plan
+from planner.trial.evidence.stated_error import stated_of
 
 APP = str(Path(__file__).parents[2] / "app.py")
 BUTTON, CANCEL, SNAPSHOT = "dry-run-start", "dry-run-cancel", "dry-run-snapshot"
@@ -69,7 +71,7 @@ def words(app: AppTest) -> str:
 
 def seconds(app: AppTest) -> int:
     """What the page says a dry run has taken so far."""
-    said = re.search(r"Executing … (\d+) s", words(app))
+    said = re.search(r"Running … (\d+) s", words(app))
     assert said
     return int(said[1])
 
@@ -89,7 +91,7 @@ def test_nothing_is_executed_until_somebody_presses(fake_port) -> None:
     app = opened()
     looked_at(app)
     assert not app.button(key=BUTTON).disabled
-    assert "real training step on tensors without data" in words(app)
+    assert "real training step on fake tensors" in words(app)
     assert fake_port.asked == []
     assert not has_answer(app) and CHANGED not in words(app)
 
@@ -106,7 +108,7 @@ def test_a_step_that_gives_memory_back_to_fit_is_called_tight_with_the_reason(fa
     fake_port.outcome = lambda plan: answer(plan, answers.found(alloc_retries=3))
     app = at_rest(press(opened(), BUTTON))
     said = words(app)
-    assert "With the dry run's figures: Tight. Peak " in said
+    assert "The dry run's verdict: Tight. Peak " in said
     assert "To fit, the allocator frees its cached memory 3 times a step" in said
 
 
@@ -131,9 +133,9 @@ def test_an_answer_is_sentences_tables_and_the_timeline(fake_port) -> None:
     fake_port.outcome = good
     app = at_rest(press(opened(), BUTTON))
     text = words(app)
-    assert "With the dry run's figures: Fits. Peak " in text
+    assert "The dry run's verdict: Fits. Peak " in text
     assert "peaks in policy backward" in text
-    assert "Executed Headroom's step with torch 2.13.0 and transformers 5.23.0 in 1.50 s" in text
+    assert "Ran Headroom's step with torch 2.13.0 and transformers 5.23.0 in 1.50 s" in text
     assert "compiled layers keep less" in text
     assert len(app.get("vega_lite_chart")) == 2
     table, alive = tables(app)
@@ -166,7 +168,7 @@ def test_giving_up_ends_it_and_the_next_press_works(fake_port) -> None:
     fake_port.warmed.clear()
     press(app, CANCEL)
     at_rest(app)
-    assert "Given up" in words(app) and not has_answer(app)
+    assert "Cancelled; nothing was kept" in words(app) and not has_answer(app)
     assert fake_port.warmed.wait(10), "the next press would pay for the imports"
     fake_port.go.set()
     assert has_answer(at_rest(press(app, BUTTON)))
@@ -175,7 +177,7 @@ def test_giving_up_ends_it_and_the_next_press_works(fake_port) -> None:
 def test_a_refusal_is_a_sentence_with_a_way_on(fake_port) -> None:
     fake_port.outcome = DryRunError("quantization: no kernel of bitsandbytes runs here.")
     app = at_rest(press(opened(), BUTTON))
-    assert "no kernel of bitsandbytes runs here. Change the plan and press again" in words(app)
+    assert "no kernel of bitsandbytes runs here. The closed form above does not" in words(app)
     assert not app.button(key=BUTTON).disabled and not has_answer(app)
     fake_port.outcome = good
     at_rest(press(app, BUTTON))
@@ -229,7 +231,7 @@ def test_a_plan_changed_under_way_waits_for_its_own_answer(fake_port) -> None:
     fake_port.go.clear()
     fake_port.outcome = good
     app = edit(press(opened(), BUTTON), 300)
-    assert "Executing the plan before your change" in words(app)
+    assert "Running the plan before your change" in words(app)
     fake_port.go.set()
     at_rest(app)
     assert not has_answer(app)
@@ -258,7 +260,7 @@ def test_a_snapshot_given_up_leaves_the_answer(fake_port) -> None:
     fake_port.go.clear()
     press(press(app, SNAPSHOT), CANCEL)
     at_rest(app)
-    assert has_answer(app) and SNAPSHOT in keys(app) and "Given up" in words(app)
+    assert has_answer(app) and SNAPSHOT in keys(app) and "Cancelled; nothing was kept" in words(app)
 
 
 def test_a_new_press_ends_what_another_plan_still_asks(fake_port) -> None:
@@ -280,3 +282,70 @@ def test_another_answer_opens_at_its_own_worst_phase(fake_port) -> None:
     app.selectbox(key="dry-run-phase").set_value("optimizer step").run()
     edit(app, 300)
     assert app.selectbox(key="dry-run-phase").value == "policy backward"
+
+
+def big(plan: Plan) -> DryRun:
+    """Most of the card, where the closed form has a small part of it."""
+    shares = {"parameters": 2, "activations": 58}
+    names = ("policy forward", "policy backward", "optimizer step")
+    return answer(plan, answers.found(phases=[answers.phase(name, shares) for name in names]))
+
+
+def peak(app: AppTest) -> str:
+    return next(one.value for one in app.metric if one.label == "GPU peak")
+
+
+def headline(app: AppTest) -> str:
+    boxes = (*app.success, *app.warning, *app.error)
+    return next(box.value for box in boxes if "Peak " in box.value or "Does not" in box.value)
+
+
+def test_a_dry_run_takes_over_verdict_and_figures_and_says_so(fake_port) -> None:
+    app = opened()
+    closed = peak(app)
+    assert ":gray-badge[:material/function: Closed form]" in words(app)
+    fake_port.outcome = big
+    at_rest(press(app, BUTTON))
+    found = stated_of(big(fake_port.asked[0])).footprint
+    own = f"{found.device_bytes / 2**30:.1f} GiB"
+    assert own != closed and peak(app) == own
+    assert headline(app) == f"**{found.verdict.sentence}**"
+    assert f":blue-badge[:material/done_all: Dry run] Closed form: {closed}." in words(app)
+    assert "of 79.1 GiB, during" in headline(app) and "on the GPU " in words(app)
+    pill = next(one.value for one in app.markdown if "-badge[" in one.value and "**" in one.value)
+    assert own.removesuffix(" GiB") in pill
+    # The breakdown adds up to it, by the closed form's terms and the dry run's difference.
+    assert any("what the dry run adds" in str(table.value.to_dict()) for table in app.dataframe)
+
+
+def test_a_dry_run_of_another_layout_takes_nothing_over(fake_port) -> None:
+    app = AppTest.from_file(APP, default_timeout=600)
+    for key, value in {**answers.SFT, "compile": "true"}.items():
+        app.query_params[key] = value
+    closed = peak(looked_at(app))
+    fake_port.outcome = big
+    at_rest(press(app, BUTTON))
+    assert peak(app) == closed and has_answer(app)
+    assert "Closed form] Its dry run is of another loss or layout, so it only checks" in words(app)
+    assert "closed form stays the verdict: Layers ran eagerly" in words(app)
+
+
+def test_edits_are_counted_from_the_dry_run_and_stay_so_when_they_are_made(fake_port) -> None:
+    fake_port.outcome = big
+    app = at_rest(press(opened(), BUTTON))
+    was = float(peak(app).removesuffix(" GiB"))
+    closed = estimate(fake_port.asked[0])
+    edit(app, 300)
+    now = float(peak(app).removesuffix(" GiB"))
+    after = estimate(fake_port.asked[0].changed(prompt_tokens=300))
+    assert now - was == pytest.approx((after.device_bytes - closed.device_bytes) / 2**30, abs=0.11)
+    alone = f"Closed form: {after.device_bytes / 2**30:.1f} GiB."
+    assert "Counted from a dry run] Dry run of the plan before 1 setting changed" in words(app)
+    assert alone in words(app) and not has_answer(app)
+    # What advice promises is what the page says after the press.
+    app.segmented_control(key="advice view").set_value("Edits").run()
+    told = next(one.value for one in app.markdown if "peak " in one.value and "→ **" in one.value)
+    promised = re.search(r"peak ([0-9.]+ GiB) → \*\*([0-9.]+ GiB)\*\*", told)
+    assert promised and promised[1] == peak(app)
+    press(app, "apply:0")
+    assert peak(app) == promised[2]

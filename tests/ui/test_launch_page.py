@@ -17,7 +17,7 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     assert app.segmented_control(key="export to").value == "trl"
     assert "cannot run this plan" in app.warning[0].value  # the preset reads chunks of tokens
     before = words(app).replace("\\", "")
-    assert "TRL could run it with 8 settings changed: Framework Plain PyTorch → TRL" in before
+    assert "TRL can run it with " in before and "Framework Plain PyTorch → TRL" in before
     assert "GPU peak " in before and "run $" in before  # what it costs, before it is pressed
     app.button(key="fit-framework").click().run()
     assert "with TRL 1.16.0" in words(app)
@@ -56,3 +56,23 @@ def test_launch_keeps_its_framework_while_another_page_is_open() -> None:
     assert not app.exception
     assert app.segmented_control(key="export to").value == "verl"
     assert any("verl" in code.value for code in app.code)
+
+
+BLOCKED = {"v": "8", "preset": "grpo-7b@1", "model": "Qwen/Qwen2.5-14B", "gpu": "a100-40gb"}
+
+
+def test_no_button_leads_to_a_plan_that_does_not_fit_and_one_press_makes_it_fit() -> None:
+    app = opened("launch", **BLOCKED, response_tokens="8192")
+    app.segmented_control(key="export to").set_value("trl").run()
+    assert "1 setting is in the way" in app.warning[0].value
+    assert "fit-framework" not in [button.key for button in app.button]
+    assert any("But then it does not fit here" in box.value for box in app.info)
+    qlora = {"finetuning": "qlora", "sharding": "none", "reference": "adapter-disabled"}
+    small = {"model": "Qwen/Qwen3-4B", "gpu": "rtx-4090", "gpus": "1", "response_tokens": "1024"}
+    app = opened("launch", **{**BLOCKED, **qlora, **small})
+    app.segmented_control(key="export to").set_value("trl").run()
+    button = app.button(key="fit-framework")
+    assert button.label == "Change the plan so that TRL can run it and make it fit"
+    button.click().run()
+    assert not app.exception and "Fits. Peak " in app.success[0].value
+    assert any(code.value.startswith("#!") for code in app.code)

@@ -403,7 +403,7 @@ def test_applying_a_suggestion_changes_the_plan_as_announced() -> None:
     assert "Out of memory" in app.error[0].value
     app.segmented_control(key="advice view").set_value("Edits").run()
     said = [text.value for text in app.markdown]
-    promised = next(text for text in said if "peak " in text and "→ **" in text)
+    promised = next(text for text in said if "peak " in text and "· " in text)
     app.button(key="apply:0").click().run()
     assert not app.exception
     assert f"→ **{app.metric[0].value}**" in promised

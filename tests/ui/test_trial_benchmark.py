@@ -67,7 +67,7 @@ def step_time(app: AppTest) -> str:
 
 def test_a_machine_without_a_card_has_a_sentence_and_no_button() -> None:
     app = opened()
-    assert "a benchmark of a processor changes no estimate" in words(app)
+    assert "a CPU benchmark changes no estimate" in words(app)
     assert not any((key or "").startswith("benchmark-") for key in buttons(app))
 
 

@@ -103,7 +103,7 @@ def test_a_visitor_who_may_run_no_trials_sees_no_errors_of_theirs(
 def test_trials_that_do_not_hold_for_the_plan_are_no_correction(result: TrialResult) -> None:
     History().add(result)
     app = opened()
-    assert "nothing to correct the estimate with; *Plan* says what error to expect" in words(app)
+    assert "nothing to calibrate the estimate with. CPU trials" in words(app)
     assert not has_button(app)
     plan = opened("plan")
     assert "of this method on this card" not in words(plan) and not has_button(plan)

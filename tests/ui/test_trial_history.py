@@ -98,7 +98,7 @@ def chosen(app: AppTest, *places: int) -> AppTest:
 def test_every_stored_trial_is_listed_newest_first(history: History) -> None:
     app = opened()
     assert listed(app) == ["stopped-trial", "second-trial", "first-trial"]
-    assert "Choose a line to open its trial" in words(app)
+    assert "Select one trial to open it" in words(app)
     [table] = [one.value for one in app.dataframe if "Trial" in one.value]
     assert set(table["Method"]) <= {method.title for method in methods().values()}
 

@@ -41,7 +41,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def test_nothing_starts_until_somebody_presses(stand_in: StandIn) -> None:
     app = opened()
     assert "5 steps, 3 of them measured" in words(app)
-    assert "At most" in words(app) and "then it is ended" in words(app)
+    assert "**Limits.** " in words(app) and ", 5.0 min." in words(app)
     assert "No trial of this plan has run" in words(app)
     assert stand_in.asked == [] and not app.button(key=START).disabled
 
@@ -51,7 +51,7 @@ def test_one_press_starts_the_plan_on_the_page(stand_in: StandIn) -> None:
     (asked,) = stand_in.asked
     assert asked.planned() == PLAN and asked.device == "cpu"
     assert app.button(key=START).disabled
-    assert "Waiting for the processor" in words(app)
+    assert "Waiting for the CPU" in words(app)
 
 
 def test_its_place_in_the_queue_and_its_progress_are_said(stand_in: StandIn) -> None:
@@ -59,7 +59,7 @@ def test_its_place_in_the_queue_and_its_progress_are_said(stand_in: StandIn) -> 
     folder = stand_in.folder
     assert folder is not None
     folder.say("queued", ahead=2)
-    assert "Waiting for the processor: 2 trials are before it" in words(looked_at(app))
+    assert "Waiting for the CPU: 2 trials are before it" in words(looked_at(app))
     folder.say("starting")
     folder.say("measuring", step=2, steps=5)
     assert "measuring, step 2 of 5" in words(looked_at(app))
@@ -69,11 +69,11 @@ def test_a_page_opened_anew_finds_the_trial_and_what_it_measured() -> None:
     folder = running(request_of(PLAN))
     folder.say("starting")
     app = opened()
-    assert "Running on the processor" in words(app) and app.button(key=START).disabled
+    assert "Running on the CPU" in words(app) and app.button(key=START).disabled
     folder.finish(result(folder.identifier))
     looked_at(app)
     assert "Running on" not in words(app)
-    assert "its memory is as predicted" in words(app)
+    assert "memory is as predicted" in words(app)
     assert not app.button(key=START).disabled
 
 
@@ -105,7 +105,7 @@ def test_measured_stands_beside_predicted_for_every_phase() -> None:
     assert list(table["Difference"]) == ["+1.0%"] * 2
     assert list(table["Time, predicted"]) == ["—"] * 2  # of a GPU, and this is a processor
     assert list(table["Time, measured"]) == ["4.00 s"] * 2
-    assert "says nothing of a GPU's time" in words(app)
+    assert "GPU speed and what a GPU needs beside tensors do not" in words(app)
 
 
 def test_a_finished_trial_is_stored_once() -> None:
@@ -130,7 +130,7 @@ def test_a_history_out_of_reach_is_said_and_the_result_is_shown(
     monkeypatch.setenv("HEADROOM_HISTORY_URL", "nonsense")
     app = opened()
     assert "HEADROOM_HISTORY_URL is no URL" in words(app)
-    assert "its memory is as predicted" in words(app)
+    assert "memory is as predicted" in words(app)
 
 
 def test_a_trial_of_another_plan_is_not_shown_as_this_ones() -> None:
@@ -160,11 +160,11 @@ ENDS: dict[str, tuple[Callable[[], dict[str, Any]], tuple[str, ...]]] = {
         lambda: {"out_of_memory": OutOfMemory(phase="building")},
         ("will not fit here, so nothing was run", "choose a smaller model"),
     ),
-    "killed": (lambda: {}, ("killed before it was over", "Run it again")),
-    "timed out": (lambda: {}, ("ended at its time limit", "more time under How it runs")),
-    "host memory": (lambda: {}, ("own memory ran low", "Close other programs")),
+    "killed": (lambda: {}, ("process was killed", "Run it again")),
+    "timed out": (lambda: {}, ("Stopped at the time limit", "Raise the time limit under")),
+    "host memory": (lambda: {}, ("ran low on RAM", "Close other programs")),
     "stopped": (lambda: {}, ("Stopped; nothing was measured",)),
-    "failed": (lambda: {}, ("The trial failed", "What its process said is below")),
+    "failed": (lambda: {}, ("The trial failed", "Its output is below")),
 }
 
 
@@ -189,8 +189,8 @@ def test_a_prediction_that_was_too_low_is_no_good_news() -> None:
     ended(measured=figures("trial", 1.2))
     app = opened()
     assert not app.success
-    assert "takes more memory than predicted" in words(app)
-    assert "20% too low at most" in words(app)
+    assert "needs more memory than predicted" in words(app)
+    assert "up to 20% too low" in words(app)
 
 
 def test_a_plan_that_no_trial_runs_is_refused_with_the_fix(stand_in: StandIn) -> None:

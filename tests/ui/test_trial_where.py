@@ -127,6 +127,6 @@ def ended_elsewhere(identifier: str) -> Any:
 
 def test_every_trial_has_a_name_for_its_place() -> None:
     named = trial_where.named
-    assert named(request_of(PLAN)) == "the processor"
+    assert named(request_of(PLAN)) == "the CPU"
     assert named(request_of(PLAN, device="cuda:1")) == "cuda:1"
     assert named(new_folder(request_of(PLAN, ray=ADDRESS)).request()).endswith("example:8265")

@@ -23,6 +23,16 @@ from planner.term import OUTSIDE, Category, Term
 from planner.values.step_phases import Moment, StepPhase
 
 CUBLAS = "cuBLAS workspaces"
+MEASURED = StatedError(
+    low=None,
+    high=None,
+    source="not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)",
+)
+FELL_BACK = StatedError(
+    low=None,
+    high=None,
+    source="a fallback branch ran in place of a GPU's: the true figure may be well below",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +56,15 @@ class Comparison:
     def error(self) -> str:
         """A sentence where one side lacks the phase though both should have it; else empty."""
         if self.closed_bytes is None:
-            return f"{self.phase}: the step executed this phase, and the closed form has none such."
+            return f"{self.phase}: the step ran this phase, but the closed form has no such phase."
         if self.dry_bytes is None and self.executed:
-            return f"{self.phase}: the closed form has this phase, and the step executed none such."
+            return f"{self.phase}: the closed form has this phase, but the step did not run it."
         return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """The answer of a dry run, with the estimate it checks."""
+    """The answer of a dry run, with the estimate it checks; answers can be kept by it."""
 
     footprint: Footprint
     estimate: Footprint
@@ -75,6 +85,10 @@ class DryRun:
     out_of_memory: bool = False
     """Whether the allocator runs out even so; then the figures are those of an endless card."""
 
+    def __hash__(self) -> int:
+        """By plan, since mappings have none: advice that is counted from it is kept by it."""
+        return hash(self.footprint.plan)
+
     @property
     def fallback(self) -> bool:
         """Whether another branch ran than a GPU's, so that no measured error holds."""
@@ -84,6 +98,17 @@ class DryRun:
     def errors(self) -> tuple[str, ...]:
         """A sentence for each phase that one side lacks."""
         return tuple(one.error for one in self.comparisons if one.error)
+
+    @property
+    def otherwise(self) -> tuple[str, ...]:
+        """Why its figures are not the plan's own; empty where they lead, the closed form beside.
+
+        Another loss or layout ran, other kernels than a GPU's, or not the plan's phases.
+        """
+        fallback = [note for note in self.notes if _fallback((note,))]
+        executed = any(phase.source == "dry run" for phase in self.footprint.phases)
+        none = () if executed else ("The training step executes no phase of this plan.",)
+        return (*self.standing.otherwise, *fallback, *self.errors, *none)
 
 
 def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
@@ -113,7 +138,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         closed,
         source="dry run",
         phases=phases,
-        error=StatedError(low=None, high=None, source=_error(notes)),
+        error=FELL_BACK if _fallback(notes) else MEASURED,
         alloc_retries=int(found.get("alloc_retries", 0)),
         warnings=(*closed.warnings, *(one.error for one in comparisons if one.error)),
     )
@@ -150,12 +175,6 @@ def _unforeseen(name: str, closed: Footprint) -> Phase:
         host_bytes=None,
         seconds=None,
     )
-
-
-def _error(notes: tuple[str, ...]) -> str:
-    if _fallback(notes):
-        return "a fallback branch ran in place of a GPU's: the true figure may be well below"
-    return "not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)"
 
 
 def _fallback(notes: tuple[str, ...]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from planner.dryrun.ask.answer import Comparison, DryRun
+from planner.dryrun.ask.answer import DryRun
 from planner.estimate import estimate
 from planner.footprint import Phase, worst_of
 from planner.methods import method_of
@@ -18,7 +18,7 @@ SMALL = 0.001
 """Differences up to this share are not worth a sentence of their own."""
 
 KINDS: Mapping[str, str] = {
-    "allocator": "memory that the allocator keeps unused",
+    "allocator": "cached but unused memory",
     "optimizer": "optimizer states",
     "kv-cache": "KV cache",
 }
@@ -68,15 +68,46 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     if not ran:
         return (verdict, *lines, "The training step executes no phase of this plan.")
     worst = worst_of(ran)
+    led = "The dry run's verdict" if not found.otherwise else "With this dry run's figures"
     return (
-        f"With the dry run's figures: {verdict}",
+        f"{led}: {verdict}",
+        *(
+            f"It only checks, and the closed form stays the verdict: {why}"
+            for why in found.otherwise[:1]
+        ),
         *lines,
+        *_totals(worst, found, read),
         _made_of(worst, found, read),
         *_on_the_card(found),
         _largest(worst, found, read),
-        *_agreement(worst, found, read),
+        *_furthest(worst, found),
         *_switches(found.footprint.plan, read),
     )
+
+
+TOTALS = (
+    ("requested", "requested_bytes"),
+    ("allocated", "allocated_bytes"),
+    ("reserved by PyTorch", "reserved_bytes"),
+    ("on the GPU", "device_bytes"),
+)
+"""The four totals as a sentence names them."""
+
+
+def _totals(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
+    """The worst phase by each total, closed form beside dry run; nothing where only one has it."""
+    closed = next((one for one in found.estimate.phases if one.name == worst.name), None)
+    if closed is None:
+        return
+    parts = []
+    for name, total in TOTALS:
+        was, now = getattr(closed, total), getattr(worst, total)
+        off = was / max(now, 1) - 1
+        beside = (
+            "closed form the same" if abs(off) <= SMALL else f"closed form {read(was)}, {off:+.1%}"
+        )
+        parts.append(f"{name} {read(now)} ({beside})")
+    yield f"In {worst.name}: {', '.join(parts)}."
 
 
 def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
@@ -96,7 +127,7 @@ def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
     unrolled = method.generates and not method.engines
     over = f" over {plan.response_tokens} unrolled steps" if unrolled else ""
     return (
-        f"The executed step peaks in {worst.name}, where PyTorch holds "
+        f"The step that ran peaks in {worst.name}, where PyTorch holds "
         f"{read(worst.reserved_bytes)}{over}: {' and '.join(parts)}."
     )
 
@@ -106,13 +137,13 @@ def _on_the_card(found: DryRun) -> Iterator[str]:
     times = found.alloc_retries
     if found.out_of_memory:
         yield (
-            "The step runs out of memory even with all cached memory given back: these are the "
-            "figures of an endless card."
+            "The step runs out of memory even after PyTorch frees its cache; the figures are those "
+            "of a card without end."
         )
     elif times:
         yield (
-            f"The allocator gave back cached memory {read_count(times, 'time')} in the step to "
-            "stay within the card, which costs time (PyTorch counts it as num_alloc_retries)."
+            f"PyTorch frees its cache {read_count(times, 'time')} a step to stay within the card "
+            "(num_alloc_retries), and each time waits for the GPU."
         )
 
 
@@ -137,28 +168,19 @@ def _largest(worst: Phase, found: DryRun, read: Read) -> str:
     )
 
 
-def _agreement(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
-    """How far the closed form is off: in the worst phase, and where it is furthest off."""
+def _furthest(worst: Phase, found: DryRun) -> Iterator[str]:
+    """How far apart the requested bytes are elsewhere: where they are furthest."""
     off = [one for one in found.comparisons if one.difference is not None]
-    if not off:
+    furthest = max(off, key=lambda one: abs(one.difference or 0.0), default=None)
+    if furthest is None or furthest.difference is None:
         return
-    furthest = max(off, key=lambda one: abs(one.difference or 0.0))
-    if abs(furthest.difference or 0.0) <= SMALL:
-        yield "The closed form agrees with the dry run within 0.1% in every executed phase."
-        return
-    if worst.name in (one.phase for one in off if one is not furthest):
-        own = next(one for one in off if one.phase == worst.name)
-        yield f"In {worst.name} the closed form {_differs(own, read)}."
-    yield f"The closed form is furthest off in {furthest.phase}: it {_differs(furthest, read)}."
-
-
-def _differs(one: Comparison, read: Read) -> str:
-    share = one.difference or 0.0
-    if abs(share) <= SMALL:
-        return "agrees within 0.1%"
-    assert one.dry_bytes is not None and one.closed_bytes is not None
-    way = "more" if share > 0 else "less"
-    return f"says {abs(share):.1%} {way}, {read(one.closed_bytes)} instead of {read(one.dry_bytes)}"
+    if abs(furthest.difference) <= SMALL:
+        yield "Requested memory agrees within 0.1% in every phase that ran."
+    elif furthest.phase != worst.name:
+        yield (
+            f"Requested memory is furthest apart in {furthest.phase}: the closed form has "
+            f"{abs(furthest.difference):.1%} {'more' if furthest.difference > 0 else 'less'}."
+        )
 
 
 def _switches(plan: Plan, read: Read) -> Iterator[str]:
@@ -175,4 +197,4 @@ def _switches(plan: Plan, read: Read) -> Iterator[str]:
             continue
         name = off_name if is_on else on_name
         verb = "would add" if change > 0 else "would save"
-        yield f"{name[0].upper()}{name[1:]} {verb} {read(abs(change))} (by the closed form)."
+        yield f"{name[0].upper()}{name[1:]} {verb} {read(abs(change))} (closed form)."

@@ -35,7 +35,8 @@ class StandIn:
     ``added`` names further terms of the estimate that the executed step does not have, ``executed``
     terms of those categories that it has, ``left_out`` phases of it, ``beside`` phases that only
     the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
-    people.
+    people. ``otherwise`` are sentences about another loss or layout that ran than the plan's: each
+    is one of the notes, and with any of them the figures are a check, not the plan's own.
     """
 
     plan: Plan
@@ -47,6 +48,7 @@ class StandIn:
     left_out: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
     executed: frozenset[str] = frozenset()
+    otherwise: tuple[str, ...] = ()
 
 
 def stand_in(plan: Plan, refused: str = "") -> StandIn:
@@ -65,6 +67,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     added: set[str] = set()
     beside: set[str] = set()
     notes: list[str] = []
+    otherwise = [*_otherwise(plan, framework_named(plan.framework))]
     framework = framework_named(plan.framework)
     if not ours(plan.framework):
         label = framework.label
@@ -80,7 +83,6 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     if any(model.waits == "engine" for model in models_of(plan)):
         changes |= {"reward": "rule", "reward_model": ""}
         notes.append(f"{framework.label}'s engine for the reward model did not run.")
-    notes.extend(_otherwise(plan, framework))
     if plan.liger:
         notes.append("Liger's kernels ran as stand-ins that make the same tensors.")
     if plan.finetuning == "qlora":
@@ -89,11 +91,13 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
         by_formula = STATE
         added |= sharding.ZERO_OWN
-        notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
+        otherwise.append(
+            "DeepSpeed did not run: its sharded state and buckets are the closed form's."
+        )
     if sharding_of(plan).fsdp == 1:
         changes["sharding"] = "fsdp2"
         added.add(sharding.FLAT_ROOT.name)
-        notes.append("FSDP2 ran in place of FSDP1, whose weights arrive where they stay.")
+        otherwise.append("FSDP2 ran in place of FSDP1, whose weights arrive where they stay.")
     if sharding_of(plan).ddp:
         added.add(state.DDP_BUCKETS.name)
         notes.append("DDP's gradient buckets are the closed form's.")
@@ -110,16 +114,17 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         notes.append("The 8-bit optimizer did not run: its state is the closed form's.")
     if plan.chunk_compile and plan.logits == "chunked":
         changes["chunk_compile"] = False
-        notes.append("The head's chunks ran eagerly; compiled ones keep less.")
+        otherwise.append("The head's chunks ran eagerly; compiled ones keep less.")
     if plan.compile:
         changes["compile"] = False
-        notes.append("Layers ran eagerly; compiled layers keep less.")
+        otherwise.append("Layers ran eagerly; compiled layers keep less.")
     executed = plan.model_copy(update=changes) if changes else plan
     return StandIn(
         executed,
         by_formula,
         frozenset(added),
-        tuple(notes),
+        (*notes, *otherwise),
+        otherwise=tuple(otherwise),
         beside=frozenset(beside),
         executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
     )

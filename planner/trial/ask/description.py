@@ -48,7 +48,7 @@ def describe(request: TrialRequest) -> Description:
         rank = f", as rank 0 of {plan.gpus - plan.rollout_gpus}"
         if request.processes > 1:
             rank = f", as {request.processes} processes"
-    device = "this machine's processor" if request.where == "cpu" else request.where
+    device = "this machine's CPU" if request.where == "cpu" else request.where
     weights = "random weights" if not request.model_folder else "the local folder's weights"
     runs = (
         f"{method_of(running).label} on {device}{rank}: {request.warm_up + request.steps} steps, "
@@ -62,7 +62,7 @@ def describe(request: TrialRequest) -> Description:
         refused=refused,
         most_bytes=most,
         most_seconds=request.limit_seconds,
-        most_words=f"At most {words}, and {read_seconds(request.limit_seconds)}; then it is ended.",
+        most_words=f"{words[0].upper()}{words[1:]}, {read_seconds(request.limit_seconds)}.",
     )
 
 
@@ -74,17 +74,17 @@ def _most(request: TrialRequest) -> tuple[int, str]:
     """
     machine = "the node" if request.ray else "this machine"
     whose = request.where if request.kind == "cuda" else f"{machine}'s memory for tensors"
-    found, by = estimate(request.planned()), "by the estimate"
+    found, by = estimate(request.planned()), "(estimate)"
     of_tensors = max(phase.requested_bytes for phase in found.phases)
     needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
     if request.cap_bytes is not None and request.cap_bytes < needed:
-        needed, by = request.cap_bytes, "by its cap"
+        needed, by = request.cap_bytes, "(memory cap)"
     guarded = request.host_limit_bytes
     if not request.ray:  # what is free on a node, its own guard asks there
         guarded = guarded_bytes(guarded)
     if request.kind == "cpu" and guarded is not None and guarded < needed:
         if request.host_limit_bytes is not None:
-            return guarded, f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
+            return guarded, f"{read_bytes(guarded)} of {machine}'s RAM"
         # What is free changes from one look to the next; the share of it does not.
-        return guarded, f"{GUARDED:.0%} of this machine's free memory"
+        return guarded, f"{GUARDED:.0%} of this machine's free RAM"
     return needed, f"{read_bytes(needed)} of {whose} {by}"

@@ -28,7 +28,7 @@ WORDS_HEIGHT = 680
 def executed_with(found: DryRun) -> None:
     """In the button's place once there is an answer."""
     st.markdown(
-        f":material/check: Executed {found.standing.ran} with torch {found.versions['torch']} and "
+        f":material/check: Ran {found.standing.ran} with torch {found.versions['torch']} and "
         f"transformers {found.versions['transformers']} in {read_seconds(found.seconds)}."
     )
 
@@ -40,20 +40,20 @@ def draw(found: DryRun, sentences: Sequence[str]) -> None:
     text_table(
         tables.against_closed_form(found, session.unit()),
         "dry-run-table",
-        "Each phase's requested memory by closed form and by dry run",
+        "Each phase's requested and GPU memory by closed form and by dry run",
     )
     st.caption(
-        "What the step asks for at each phase's peak, per GPU, before the allocator's rounding; "
-        "the difference is closed form minus dry run. *closed form only*: the training step "
-        "does not execute this phase."
+        "Requested: what tensors ask for at each phase's peak, per GPU; the difference is closed "
+        "form minus dry run. GPU: what the driver sees, with the allocator's rounding and cache, "
+        "the CUDA context and vLLM. *closed form only*: the training step does not run this phase."
     )
     for error in found.errors:
         st.error(plain(error), icon=":material/error:")
     _timeline(found)
     _alive(found)
-    with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):
+    with st.expander("What did not run", icon=":material/notes:", key="dry-run-notes"):
         versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        error = f"Error to expect: {found.footprint.error.source.rstrip('.')}."
+        error = f"Error of the peak: {found.footprint.error.source.rstrip('.')}."
         bullets([*found.notes, error, f"Libraries: {versions}."])
 
 
@@ -81,10 +81,9 @@ def _timeline(found: DryRun) -> None:
         alt=_in_words(found),
     )
     st.caption(
-        "Tensors of the trainer on this GPU, drawn at the highest instant of each stretch of "
-        "events; not kernels' scratch, the CUDA context or what the allocator keeps unused. "
-        "Repeated micro-batches and generated tokens are executed as often as it takes to see "
-        "their peak."
+        "The trainer's tensors on this GPU, without kernel workspaces, CUDA context and cached "
+        "memory. Each stretch of events is drawn at its highest instant; repeated micro-batches "
+        "run only until their peak is seen."
     )
 
 
@@ -107,8 +106,8 @@ def _alive(found: DryRun) -> None:
         list(phases),
         key=PHASE,
         format_func=lambda name: f"{name} (the worst)" if name == ran[0] else name,
-        help="The largest tensors on the GPU at this phase's highest instant. Equal tensors "
-        "are one row; those of repeated layers carry one layer's name.",
+        help="The largest tensors on the GPU at this phase's peak. Equal tensors share a row; "
+        "those of repeated layers are named after one layer.",
     )
     phase = phases[chosen]
     table = tables.alive_table(phase, session.unit())

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import cast
 
 import streamlit as st
 
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import finding
-from planner.dryrun.ask.port import Port
 from planner.plan import Plan
-from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute
-from planner.ui.dry_run import answer
+from planner.ui.dry_run import answer, known
 from planner.ui.dry_run.job import FILE, Job
 from planner.ui.elements import button, download, row, said
 from planner.wording.display import Unit
 
-JOB = "dry run job"
 SHOWN = "dry run shown"
 WARM = "dry run warm"
 WHAT = (
-    "Executes the plan's real training step on tensors without data, and counts every byte: "
-    "usually a few seconds, no GPU."
+    "Runs the real training step on fake tensors (shapes, no data) and counts every byte. No GPU, "
+    "a few seconds."
 )
-INSTEAD = "Change the plan and press again, or go by the estimate above; it does not need this."
+INSTEAD = "The closed form above does not need it; or change the plan and try again."
 POLL = "500ms"
 
 
@@ -45,27 +41,21 @@ class Shown:
     sentences: tuple[str, ...]
 
 
-@st.cache_resource(show_spinner=False)
-def port() -> Port:
-    """The server's one way to its dry-run process."""
-    return Port()
-
-
 def section(plan: Plan, unit: Unit) -> None:
     """The whole section; only this part of the page runs again while a dry run is on its way."""
     st.subheader("Check with a dry run", anchor="dry-run")
     st.caption(WHAT)
     _warm_up()
-    job = _job()
+    job = known.job()
     drawn = st.fragment(_panel, run_every=POLL if job is not None and job.running else None)
-    drawn(plan, unit, _state(job))
+    drawn(plan, unit, known.state(job))
 
 
 def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
-    job = _job()
-    if _state(job) != seen:
+    job = known.job()
+    if known.state(job) != seen:
         st.rerun()  # the whole page, so that looking at the job begins or ends
-    shown = _shown(plan, unit, job)
+    shown = _shown(plan, unit)
     own = job is not None and job.plan == plan
     checking = job is not None and job.running and not job.with_snapshot
     with row("dry-run-controls"):
@@ -91,8 +81,8 @@ def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
         st.skeleton(answer.expected_height(plan))
     elif not own and SHOWN in st.session_state:
         st.caption(
-            ":material/history: The plan has changed since the last dry run, so its answer is "
-            "not shown."
+            ":material/history: The plan has changed since the last dry run; the figures above are "
+            "counted from it where that is possible. Press again to check this plan."
         )
     if job is not None and own and not job.running and (job.with_snapshot or shown is None):
         _ended(job)
@@ -100,7 +90,7 @@ def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
 
 def _progress(job: Job, whose: str) -> None:
     """Elapsed seconds and the way out."""
-    words = "Ending" if job.cancelling else f"Executing{whose}"
+    words = "Stopping" if job.cancelling else f"Running{whose}"
     st.markdown(f":material/hourglass_top: {words} … {job.elapsed_seconds:.0f} s", width="content")
     button("Cancel", "dry-run-cancel", "close", _cancel, disabled=job.cancelling)
 
@@ -119,70 +109,47 @@ def _snapshot(plan: Plan, job: Job | None) -> None:
             on_click=_start,
             args=(plan,),
             kwargs={"with_snapshot": True},
-            help="Executes the step once more and writes every allocation into a file that "
-            "pytorch.org/memory_viz opens.",
+            help="Runs the step once more and writes every allocation into a file for "
+            "pytorch.org/memory_viz.",
         )
 
 
 def _ended(job: Job) -> None:
     """How a job without an answer ended, and what to do."""
     if job.given_up:
-        st.caption(":material/close: Given up; nothing was kept.")
+        st.caption(":material/close: Cancelled; nothing was kept.")
     elif job.error:
         st.info(f"{said(job.error)} {INSTEAD}", icon=":material/info:")
 
 
 def _start(plan: Plan, *, with_snapshot: bool = False) -> None:
     _cancel()
-    st.session_state[JOB] = Job(port(), plan, with_snapshot=with_snapshot)
+    st.session_state[known.JOB] = Job(known.port(), plan, with_snapshot=with_snapshot)
 
 
 def _cancel() -> None:
-    job = _job()
+    job = known.job()
     if job is not None and job.running:
         job.cancel()
 
 
-def _job() -> Job | None:
-    return cast("Job | None", st.session_state.get(JOB))
-
-
-def _state(job: Job | None) -> tuple[int, bool]:
-    """What the page last knew of the job: which one, and whether it was running."""
-    return (0, False) if job is None else (id(job), job.running)
-
-
-def _shown(plan: Plan, unit: Unit, job: Job | None) -> Shown | None:
-    """The plan's answer: on the page already, just found, or stored; None without one."""
+def _shown(plan: Plan, unit: Unit) -> Shown | None:
+    """The plan's answer in the chosen unit; None without one."""
     kept: Shown | None = st.session_state.get(SHOWN)
     if kept is not None and (kept.plan, kept.unit) == (plan, unit):
         return kept
-    if kept is not None and kept.plan == plan:
-        found: DryRun | None = kept.found
-    elif job is not None and job.plan == plan:
-        found = job.found  # what is not found while it runs is not stored either
-    else:
-        found = _remembered(plan)
+    found = compute.dry_run(plan)
     if found is None:
         return None
     if kept is None or kept.plan != plan:
         st.session_state.pop(answer.PHASE, None)  # open at this answer's worst phase
-    found = stated_of(found, compute.own_comparisons(plan.method))
     shown = Shown(plan, unit, found, finding(found, read=unit.read))
     st.session_state[SHOWN] = shown
     return shown
-
-
-def _remembered(plan: Plan) -> DryRun | None:
-    """The stored answer; a file that cannot be understood is as good as none."""
-    try:
-        return port().remembered(plan)
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def _warm_up() -> None:
     """Once per visitor: the process starts while the page is read, off the page's own thread."""
     if WARM not in st.session_state:
         st.session_state[WARM] = True
-        threading.Thread(target=port().warm_up, name="dry run warm-up", daemon=True).start()
+        threading.Thread(target=known.port().warm_up, name="dry run warm-up", daemon=True).start()

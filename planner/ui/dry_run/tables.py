@@ -20,11 +20,12 @@ NOWHERE = "outside the modules"
 
 
 def against_closed_form(found: DryRun, unit: Unit) -> pd.DataFrame:
-    """One row per phase: requested bytes by closed form and dry run, and how far they differ.
+    """One row per phase: requested bytes by closed form and dry run, and both on the GPU.
 
     Texts, since a phase that one side does not have has a word in place of a number. The
     difference is closed form minus dry run, in the unit and as a share of the dry run.
     """
+    closed_device = {one.name: one.device_bytes for one in found.estimate.phases}
     rows = []
     for one, phase in zip(found.comparisons, found.footprint.phases, strict=True):
         closed, dry = one.closed_bytes, one.dry_bytes
@@ -38,6 +39,12 @@ def against_closed_form(found: DryRun, unit: Unit) -> pd.DataFrame:
                 if closed is None or dry is None
                 else signed(unit.value(closed - dry)),
                 "Difference, %": "" if one.difference is None else signed(100 * one.difference),
+                f"GPU, closed form, {unit.name}": _number(
+                    closed_device.get(phase.name), unit, MISSING
+                ),
+                f"GPU, dry run, {unit.name}": left
+                if dry is None
+                else _number(phase.device_bytes, unit, left),
             }
         )
     return pd.DataFrame(rows)

@@ -24,7 +24,7 @@ def show() -> None:
     draft = session.draft()
     if draft.plan is None:
         return
-    footprint = compute.footprint(draft.plan)
+    footprint = compute.shown(draft.plan)
     with st.container(key="strip"), st.container(key="verdict-short"):
         verdict.short(footprint)
     with st.container(key="cockpit"):

@@ -68,7 +68,7 @@ def explain(term: Term) -> None:
     )
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
     bounds = ""
-    if term.low is not None and term.high is not None:
+    if term.low is not None and term.high is not None and term.low <= term.high:
         least, most = (session.read(int(size)) for size in (term.low, term.high))
         bounds = f"Between {least} and {most}. "
     st.caption(labelled(f"{bounds}Source: {term.source}.{left_out}"))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import cast
-
-import streamlit as st
 
 from planner import recommend
-from planner.dryrun.ask.answer import DryRun
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.query import to_short_query
 from planner.report import Advice, content_of, html_of
-from planner.ui.dry_run import section
+from planner.ui import compute
 from planner.ui.elements import download
 from planner.ui.recommend import asked
 from planner.ui.state import address, session
@@ -27,7 +23,7 @@ def button(footprint: Footprint) -> None:
     What belongs to the visitor is read here, since a click runs no script.
     """
     plan: Plan = footprint.plan
-    executed = _dry_run(plan)
+    executed = compute.dry_run(plan)
     search = asked.of_plan(plan)
     sees_trials = permitted()
     root, factors, speeds = address.app_address(), session.calibration(), session.speeds()
@@ -54,9 +50,3 @@ def button(footprint: Footprint) -> None:
         help="One HTML page to print or send: verdict, evidence, phases, cost, settings, advice, "
         "and the plans of your search on Recommend. Opens without a network.",
     )
-
-
-def _dry_run(plan: Plan) -> DryRun | None:
-    """The dry run that stands on the page."""
-    shown = cast("section.Shown | None", st.session_state.get(section.SHOWN))
-    return shown.found if shown is not None and shown.plan == plan else None

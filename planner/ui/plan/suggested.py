@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from planner.advice.outcome import Difference, Outcome
-from planner.advice.suggestion import PhaseChange, Suggestion, time_words
+from planner.advice.suggestion import PhaseChange, Suggestion
 from planner.plan.chosen import differences
 from planner.ui.elements import TONES, row
 from planner.ui.plan.applied import from_to
@@ -77,23 +77,20 @@ def effect(one: Suggestion) -> str:
     before, after = one.before, one.after
     was, now = session.read(before.device_bytes), session.read(after.device_bytes)
     parts = [
-        f"peak {was} as now" if was == now else f"peak {was} → **{now}**",
-        *_seconds(before, after, one.seconds),
+        f"same peak {was}" if was == now else f"peak {was} → **{now}**",
+        _seconds(one),
         *_usd(before, after, one.usd),
         *_host(before, after),
     ]
     return " · ".join(parts)
 
 
-def _seconds(before: Outcome, after: Outcome, found: Difference) -> list[str]:
-    if before.step_seconds is None or after.step_seconds is None:
-        return ["time not known"]
-    if before.word == "out of memory":  # a plan that does not run takes no time to compare with
-        return [f"step {read_seconds(after.step_seconds)}"] if after.word != before.word else []
-    if found.sign == "same":
-        return ["same speed"]
-    was, now = read_seconds(before.step_seconds), read_seconds(after.step_seconds)
-    return [f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, within the error"]
+def _seconds(one: Suggestion) -> str:
+    found, sides = one.seconds, (one.before, one.after)
+    if found.sign in ("same", "not known") or not all(side.runs for side in sides):
+        return one.time_words
+    was, now = (read_seconds(side.step_seconds or 0.0) for side in sides)
+    return f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, within the error"
 
 
 def _usd(before: Outcome, after: Outcome, found: Difference) -> list[str]:
@@ -134,7 +131,5 @@ def _line(phase: PhaseChange) -> str:
 
 
 def brief(one: Suggestion, phase: str) -> str:
-    """What it saves in one phase, and what it does to the time of a plan that runs."""
-    runs = one.before.word != "out of memory"
-    time = f", {time_words(one.seconds)}" if runs else ""
-    return f"{session.read(one.lowered_bytes(phase))} less in {phase}{time}"
+    """What it saves in one phase, and what it does to time."""
+    return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {one.time_words}"

@@ -19,7 +19,7 @@ from planner.search import Found, Recommendation, Wish
 from planner.search.ask import PORT, Searching
 from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
-from planner.ui.dry_run import section
+from planner.ui.dry_run import known
 from planner.ui.dry_run.job import Job
 from planner.ui.state import session
 
@@ -54,7 +54,7 @@ class Asked:
         """Begin a plan's dry run, unless it is on its way or known."""
         job = self.jobs.get(plan)
         if (job is None or not (job.running or job.found)) and self.result(plan) is None:
-            self.jobs[plan] = Job(section.port(), plan)
+            self.jobs[plan] = Job(known.port(), plan)
 
     def result(self, plan: Plan) -> DryRun | None:
         """A plan's dry run: just executed, or stored from before."""
@@ -140,6 +140,6 @@ def _kept() -> Asked | None:
 def _remembered(plan: Plan) -> DryRun | None:
     """The stored answer; a file that cannot be understood is as good as none."""
     try:
-        return section.port().remembered(plan)
+        return known.port().remembered(plan)
     except (KeyError, TypeError, ValueError):
         return None

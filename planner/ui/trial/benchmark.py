@@ -29,12 +29,12 @@ from planner.ui.trial.allowed import permitted
 from planner.wording.display import plain
 
 WHAT = (
-    f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peaks a card reaches in layers, "
-    "memory and copies; the estimate's times can then rest on that in place of published runs."
+    f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peak rates this GPU reaches in "
+    "GEMMs, memory and copies. Estimates can then use that instead of published runs."
 )
 NO_CARD = (
-    "No NVIDIA driver answers on this machine, and a benchmark of a processor changes no "
-    "estimate. On a machine with a card, `python -m planner benchmark` measures it."
+    "No NVIDIA GPU here, and a CPU benchmark changes no estimate. On a machine with a GPU run "
+    "`python -m planner benchmark`."
 )
 
 
@@ -71,7 +71,7 @@ def _panel(running: list[BenchmarkState], device: str) -> None:
             disabled=bool(running),
             on_click=controls.start,
             args=("benchmark", process.start, device),
-            help="Not while a trial runs on it, since both would be wrong.",
+            help="Not while a trial runs on it: both would be wrong.",
         )
         for one in running:
             name = one.identifier

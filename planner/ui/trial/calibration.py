@@ -82,7 +82,7 @@ def _same_torch(result: TrialResult, plan: Plan) -> bool:
 
 def section(footprint: Footprint) -> None:
     """On Trial: the ratios of the trials that hold for the plan, and the button."""
-    st.subheader("What trials say of the prediction", anchor="calibration")
+    st.subheader("Calibration from trials", anchor="calibration")
     try:
         found = correction_of(footprint.plan)
     except HistoryError:  # the history below says it
@@ -92,9 +92,8 @@ def section(footprint: Footprint) -> None:
         return
     if found is None:
         st.caption(
-            "No stored trial has this method, card and torch version, so there is nothing to "
-            "correct the estimate with; *Plan* says what error to expect. Trials on a processor "
-            "correct nothing of a GPU."
+            "No stored trial of this method, GPU and torch version, so there is nothing to "
+            "calibrate the estimate with. CPU trials do not calibrate GPU estimates."
         )
         return
     text_table(
@@ -116,8 +115,8 @@ def _offer(factors: Factors, why_not: str) -> None:
         "Apply to the estimate",
         why_not,
         session.calibration() == factors,
-        "Phase by phase, never as one factor. The link carries it, so that whoever "
-        "opens it sees the same; it can be taken off.",
+        "Phase by phase. The link carries it, so that whoever opens it sees the same; it can be "
+        "taken off.",
     )
 
 

@@ -93,17 +93,17 @@ def _lines(history: History, lines: list[Summary]) -> None:
     names = [lines[place].id for place in event.selection.rows if place < len(lines)]
     results = [one for one in map(history.get, names[:2]) if one is not None]
     if not names:
-        st.caption("Choose a line to open its trial, two to compare them.")
+        st.caption("Select one trial to open it, two to compare.")
         return
     if len(names) > 2:
-        st.caption(f"{len(names)} trials are chosen; two can be compared.")
+        st.caption(f"{len(names)} trials selected; select two to compare.")
     elif len(results) == 1:
         _one(results[0])
     elif len(results) == 2:
         _two(results[0], results[1])
     label = "Delete" if len(names) == 1 else f"Delete {len(names)}"
     with st.popover(label, icon=":material/delete:"):
-        st.markdown("Deleted for good, with the files of the trial. Export first to keep it.")
+        st.markdown("Deletes the trial and its files for good. Export first to keep them.")
         st.button("Yes, delete", key="trial-delete", on_click=_delete, args=(tuple(names),))
 
 

@@ -27,21 +27,21 @@ from planner.values.sharding import sharding_of
 LENGTHS = {"full": "At the plan's caps", "random": "Random, below the caps"}
 FITTING, ALL, TWO = "fitting", "all", "two"
 LAYERS = {
-    FITTING: "All, fewer where they do not fit",
-    ALL: "All, or until memory ends",
-    TWO: "Two depths of mine",
+    FITTING: "All, fewer if they do not fit",
+    ALL: "All, even if memory runs out",
+    TWO: "Two depths I choose",
 }
 MOST_PROCESSES = 8
 """On a processor; cards have one process each."""
 
 
 HERE = "This machine"
-DEVICES = {"cuda:0": "A GPU, which Ray chooses", "cpu": "A processor"}
+DEVICES = {"cuda:0": "A GPU that Ray picks", "cpu": "CPU"}
 CARDS = 8
 """Most cards that are asked of one node; Ray says when none has as many."""
 HELP = (
-    "On the cluster a node of its own runs the trial, as a job. The planner and the plan travel "
-    "there; progress and result come back and are kept here like those of any trial."
+    "On the cluster the trial runs as a job on one node. Planner and plan are sent there; progress "
+    "and result come back and are kept here."
 )
 
 
@@ -74,7 +74,7 @@ def device() -> str:
         "Device",
         DEVICES,
         "trial-cluster-device",
-        help="Ray looks for a node that has it free, and the trial waits until one has.",
+        help="The trial waits until Ray finds a node that has it free.",
     )
 
 
@@ -82,7 +82,7 @@ def named(request: TrialRequest) -> str:
     """What a trial waits for or runs on, in a sentence."""
     if request.ray:
         return f"the Ray cluster {host_of(request.ray)}"
-    return "the processor" if request.device == "cpu" else request.device
+    return "the CPU" if request.device == "cpu" else request.device
 
 
 def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[str, Any]:
@@ -151,8 +151,8 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
         LAYERS,
         "trial-layers",
         one,
-        help="Where a model is too large for this device, two shallower ones run at true width, "
-        "and the whole one is worked out from both.",
+        help="If the model is too large for this device, two shallower ones of the same width run, "
+        "and the whole one is extrapolated from both.",
     )
     cap = _number(
         two,
@@ -161,8 +161,7 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
         0.0,
         100_000.0,
         0.0,
-        "Plays a smaller card: going beyond it ends the trial as the end of memory would. "
-        "0 is no cap.",
+        "Simulates a smaller GPU: above it the trial runs out of memory. 0 is no cap.",
     )
     found: dict[str, Any] = {"cap_bytes": round(cap * GIB)} if cap else {}
     world = int(quantities(plan).training_gpus)
@@ -176,8 +175,8 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
             format_func=lambda count: (
                 f"One process, as rank 0 of {world}" if count == 1 else f"{count} processes"
             ),
-            help="One process holds what a rank holds, without the time of collectives; several "
-            "really exchange their shards.",
+            help="One process holds what one rank holds, without the time of collectives; several "
+            "exchange their shards for real.",
         )
     if layers == ALL:
         found["truncate"] = "never"
@@ -210,10 +209,10 @@ def _files() -> dict[str, Any]:
         if folder.strip():
             found["model_folder"] = existing_folder(folder.strip())
     if columns[1].toggle(
-        "Keep the allocations",
+        "Record a memory snapshot",
         key="trial-snapshot",
-        help="A file to look at: on a card for pytorch.org/memory_viz, on a processor for "
-        "ui.perfetto.dev. It is offered with the answer.",
+        help="A file to download with the answer: on a GPU for pytorch.org/memory_viz, on a CPU "
+        "for ui.perfetto.dev.",
     ):
         found["snapshot"] = SNAPSHOT
     return found

@@ -24,17 +24,16 @@ from planner.ui.trial.allowed import SETTING, permitted
 from planner.units import read_seconds
 
 WHAT = (
-    "Really runs a few of the plan's own steps on the machine that serves this page, and puts "
-    "what it measures beside what was predicted. Closing the page does not stop it."
+    "Runs a few real training steps of this plan on the machine that serves this page, and shows "
+    "measured beside predicted. Closing the page does not stop it."
 )
 OFF = (
-    "**Trials are off on this server.** They take a minute or more of the machine that serves "
-    f"this page, so its owner turns them on: start the app with `{SETTING}=1`. Without that they "
-    "are on only where the app listens on localhost and no proxy is in front."
+    "**Trials are off on this server.** Each takes a minute or more of its machine. To turn them "
+    f"on, start the app with `{SETTING}=1`; without it they run only for an app on localhost "
+    "without a proxy."
 )
 ALONE = (
-    "On a machine of yours, `python -m planner trial LINK` runs the same trial without the app; "
-    "*Plan* has the link."
+    "On your own machine, `python -m planner trial LINK` runs the same trial; *Plan* has the link."
 )
 PROCESSOR = "cpu"
 
@@ -79,13 +78,13 @@ def _request(plan: Plan) -> TrialRequest | None:
 def _device() -> str:
     names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
     if names:
-        names[PROCESSOR] = "The processor"
+        names[PROCESSOR] = "CPU"
         return named_choice(
             "Device", names, "trial-device", help="Of the machine that serves this page."
         )
     st.markdown(
-        ":material/memory: No NVIDIA driver answers on this machine, so the trial runs on its "
-        "**processor**: the same tensors as on a GPU, but none of a GPU's seconds."
+        ":material/memory: No NVIDIA GPU here, so the trial runs on the **CPU**. Memory compares, "
+        "speed does not."
     )
     return PROCESSOR
 
@@ -96,7 +95,7 @@ def _described(request: TrialRequest) -> None:
         st.warning(said(told.refused), icon=":material/block:")
         return
     st.markdown(f"**What runs.** {said(told.runs)}")
-    st.markdown(f"**What it takes.** {said(told.most_words)}")
+    st.markdown(f"**Limits.** {said(told.most_words)}")
     if told.notes:
         st.caption(said(" ".join(told.notes)))
 

@@ -64,11 +64,11 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
     reasons = [_agreement(worst, unit)]
     if result.extrapolated:
         depths = " and ".join(str(one.layers) for one in result.ran)
-        reasons.append(f"{depths} layers were run; the figures are led from them to all of them.")
+        reasons.append(f"{depths} layers ran; the figures are extrapolated to all layers.")
     if result.censored:
         reasons.append(
-            "The allocator had to give memory back and ask again, so these peaks are the most "
-            "that was left and not what the step would take. Free the card and run it again."
+            "PyTorch had to free its cache to go on, so these peaks are what was left of the GPU, "
+            "not what the step needs. Free the GPU and run again."
         )
     doubtful = worst is None or result.censored or worst.above > CLOSE
     tone: Tone = "doubt" if doubtful else "good"
@@ -76,8 +76,8 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
     verdict = result.measured.verdict if result.measured else None
     if device.kind == "cpu":
         reasons.append(
-            "It ran on a processor, so it says nothing of a GPU's time or of what a GPU takes "
-            f"outside the tensors. {_of_the_plan(plans)}"
+            "It ran on a CPU: its tensors compare, GPU speed and what a GPU needs beside tensors "
+            f"do not. {_of_the_plan(plans)}"
         )
     elif device.gpu != plan.gpu:
         card = card_names().get(plan.gpu, plan.gpu)
@@ -93,11 +93,11 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
 
 def _step(tone: Tone, worst: Pair | None) -> str:
     if worst is None:
-        return "The step runs; nothing was predicted to compare it with."
+        return "The step runs; there is no prediction to compare it with."
     if tone == "good":
-        return "The step runs, and its memory is as predicted."
+        return "The step runs, and memory is as predicted."
     if worst.above > CLOSE:
-        return "The step runs, and takes more memory than predicted."
+        return "The step runs, but needs more memory than predicted."
     return "The step runs, but memory was short."
 
 
@@ -110,10 +110,10 @@ def _agreement(worst: Pair | None, unit: Unit) -> str:
     )
     if worst.above > CLOSE:
         return (
-            f"The prediction is {worst.above:.0%} too low at most ({farthest}): keep that much "
-            "more free than the estimate asks for."
+            f"The prediction is up to {worst.above:.0%} too low ({farthest}): leave that much more "
+            "memory free."
         )
-    return f"Memory differs by {share(worst.above)} at most ({farthest})."
+    return f"Memory is within {share(worst.above)} of the prediction ({farthest})."
 
 
 ENDS: Mapping[str, tuple[Tone, str, str]] = {
@@ -121,18 +121,18 @@ ENDS: Mapping[str, tuple[Tone, str, str]] = {
     "stopped": ("neutral", "Stopped; nothing was measured.", ""),
     "killed": (
         "bad",
-        "Its process was killed before it was over.",
-        "Run it again. If that happens again, the machine has too little memory for it: "
-        "free some, or set a smaller micro-batch or shorter lengths.",
+        "The trial's process was killed.",
+        "Run it again. If it is killed again, the machine has too little RAM: free some, or set a "
+        "smaller micro-batch or shorter lengths.",
     ),
     "timed out": (
         "bad",
-        "It was ended at its time limit.",
-        "Allow it more time under How it runs, or measure fewer steps.",
+        "Stopped at the time limit.",
+        "Raise the time limit under How it runs, or measure fewer steps.",
     ),
     "host memory": (
         "bad",
-        "It was ended because the machine's own memory ran low.",
+        "Stopped because the machine ran low on RAM.",
         "Close other programs, or set a smaller micro-batch or shorter lengths.",
     ),
 }
@@ -140,7 +140,7 @@ ENDS: Mapping[str, tuple[Tone, str, str]] = {
 FAILED: tuple[Tone, str, str] = (
     "bad",
     "The trial failed.",
-    "What its process said is below. Change the plan, or run it on another device.",
+    "Its output is below. Change the plan, or run it on another device.",
 )
 
 
@@ -235,4 +235,4 @@ def share(value: float) -> str:
 
 
 def _of_the_plan(plans: Verdict) -> str:
-    return f"The estimate of the whole plan says: {plans.sentence}"
+    return f"The estimate of the plan: {plans.sentence}"
