@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
-from planner.methods import method_of
+from planner.methods import method_of, title_of
 from planner.plan import try_plan
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import exported_by, exporting, trainer_of
@@ -60,6 +61,12 @@ class Obstacles:
         why = trainer.missing or trainer.not_exported or usual
         self.refuse("method", why, fix or f"Choose {own} for {framework.label}.")
         return tuple(self.found)
+
+    def variation(self, written: Collection[str], framework: Framework) -> None:
+        """Refuse a variation that no setting of the framework's is known to make."""
+        if self.plan.variation not in ("none", *written):
+            why = f"How {framework.label} is told to train {title_of(self.plan)} was not read."
+            self.refuse("variation", why, variation="none")
 
     def engine_within_node(self) -> None:
         """Refuse an engine whose GPUs are of several nodes."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict
 
+from planner.methods.variation import Variation
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
 from planner.values.step_phases import StepPhase
@@ -83,8 +84,6 @@ class Method:
     """The title and a few words more, for lists of choices."""
     order: int
     """Its place in such lists; a plan that names no method has the first."""
-    aliases: tuple[str, ...] = ()
-    """Names of methods whose step is this one's as far as memory and time go."""
     spellings: tuple[str, ...] = ()
     """Other ways to write its name."""
 
@@ -121,6 +120,8 @@ class Method:
     """Own fields that no other method's plan may set; others have no effect there."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What nobody set in a plan of it."""
+    variations: Mapping[str, Variation] = field(default_factory=dict)
+    """Published variations of it, by their values of the field ``variation``."""
     switches: tuple[Switch, ...] = ()
     """What of its own can be turned on or off to see what it changes."""
     forms: tuple[OwnForm, ...] = ()

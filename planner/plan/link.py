@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from planner.methods import aliases, method_of, spelt
+from planner.methods import expanded, spelt
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.factors import Factors, factors_from_text
 from planner.plan.fieldtext import KINDS, from_text
@@ -112,7 +112,7 @@ def from_values(
         fields["method"] = spelt(fields["method"])
     try:
         version = _version(given.get("v", unnamed))
-        fields = migrate(fields, version)
+        fields = expanded(migrate(fields, version))
     except ValueError as error:
         fix = "Copy the link again, or open it with a newer Headroom."
         return _refused(*found, Problem("v", str(error), fix))
@@ -249,12 +249,10 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
         return ()
     name = spelt(written)
     meant = migrate({"method": name}, version)["method"]
-    if meant == name and (name not in aliases() or name in method_of(plan).spellings):
+    if meant == name:
         return ()
     shown = written if name == written.strip().lower() else name
     planned = f"{_short(shown)} needs the memory of {plan.method} and is planned as it."
-    if meant == name:
-        return (planned,)
     newer = range(version, VERSION + 1)
     own = next(each for each in newer if migrate({"method": name}, each)["method"] == name)
     itself = f"Links before version {own} mean that by {name}; v={own} plans {name} itself."

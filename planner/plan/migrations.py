@@ -32,6 +32,17 @@ def _planned_as_grpo(fields: Fields) -> Fields:
     return fields
 
 
+VARIATIONS_UNTIL_8 = ("dapo", "gspo", "dr-grpo")
+"""Variations that were planned as GRPO, with its KL term, before a plan said which was meant."""
+
+
+def _without_variation(fields: Fields) -> Fields:
+    """Versions up to 8 knew DAPO, GSPO and Dr. GRPO as other names of GRPO."""
+    if fields.get("method") in VARIATIONS_UNTIL_8:
+        return {**fields, "method": "grpo"}
+    return fields
+
+
 def _unchanged(fields: Fields) -> Fields:
     """What such a version did not know it planned as the defaults of today have it."""
     return fields
@@ -52,6 +63,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _unchanged,
     # 7's prompts were all planned at their cap.
     _unchanged,
+    _without_variation,
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
@@ -81,6 +93,7 @@ ADDED: Mapping[str, int] = {
     "rollout_expert_parallel": 7,
     "sync_bucket_bytes": 7,
     "mean_prompt_tokens": 8,
+    "variation": 9,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

@@ -187,6 +187,11 @@ ALWAYS: tuple[NoEffect, ...] = (
         "the dtype is fixed by the path",
         lambda plan: plan.dtype == "fp32" or path_of(plan) == "fused",
     ),
+    NoEffect(
+        ("variation",),
+        "this method has none",
+        lambda plan: not method_of(plan).variations,
+    ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
 

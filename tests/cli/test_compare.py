@@ -92,7 +92,7 @@ def test_a_report_is_written_once_and_says_the_verdict(
     said = capsys.readouterr().out
     assert said.startswith("8 × H100 80GB SXM5: GRPO of") and "\nFits. Peak " in said
     page = file.read_text("utf-8")
-    assert "It can be launched, by an estimate" in page and "?v=8&amp;preset=grpo-7b%401" in page
+    assert "It can be launched, by an estimate" in page and "?v=9&amp;preset=grpo-7b%401" in page
     assert main(["report", "grpo-7b@1", "--output", str(file)]) == 2
     assert "exists" in capsys.readouterr().err and file.read_text("utf-8") == page
     assert main(["report", TOO_LARGE, "--output", str(file), "--force"]) == 3

@@ -115,7 +115,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("9", "reads up to version 8"),
+        ("10", "reads up to version 9"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -137,10 +137,59 @@ def test_a_preset_we_do_not_have_is_reported_and_the_fields_stand() -> None:
     assert "grpo-7b@1" in reading.problems[0].fix
 
 
-def test_a_method_planned_as_another_is_noted() -> None:
-    reading = from_query({"preset": "grpo-7b@1", "method": "dapo"})
-    assert reading.plan is not None and reading.plan.method == "grpo"
-    assert reading.notes == ("dapo needs the memory of grpo and is planned as it.",)
+@pytest.mark.parametrize("name", ["dapo", "gspo", "dr-grpo", "DAPO"])
+def test_an_old_link_means_grpo_by_a_variation_and_says_so(name: str) -> None:
+    """Until version 8 a plan could not say which variation was meant: it stays GRPO's."""
+    reading = from_query({"v": "8", "preset": "grpo-7b@1", "method": name, "kl": "loss"})
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.variation, reading.plan.kl) == ("none", "loss")
+    assert reading.notes == (
+        f"{name} needs the memory of grpo and is planned as it.",
+        f"Links before version 9 mean that by {name.lower()}; v=9 plans {name.lower()} itself.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("dapo", "dapo"),
+        ("DAPO", "dapo"),
+        ("Dr. GRPO", "dr-grpo"),
+        ("dr_grpo", "dr-grpo"),
+        ("gspo", "gspo"),
+        ("CISPO", "cispo"),
+    ],
+)
+def test_a_variation_may_stand_in_place_of_the_method(written: str, name: str) -> None:
+    reading = from_query({"v": str(VERSION), "preset": "sft-8b@1", "method": written})
+    plan = reading.plan
+    assert plan is not None and reading.problems == ()
+    assert (plan.method, plan.variation, plan.kl, plan.reference) == (
+        "grpo", name, "none", "none",
+    )
+    query = to_query(plan)
+    assert (query["method"], query["variation"]) == ("grpo", name)
+    assert from_query(query).plan == plan == from_query(to_short_query(plan)).plan
+    assert Plan(method=written) == Plan(method="grpo", variation=name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "blamed"),
+    [
+        ({"method": "ppo", "variation": "dapo"}, "variation"),
+        ({"method": "sft", "variation": "gspo"}, "variation"),
+        ({"method": "gspo", "variation": "dapo"}, "method"),
+        ({"method": "grpo", "variation": "vapo"}, "variation"),
+    ],
+)
+def test_a_variation_of_another_method_is_refused_by_name(
+    fields: dict[str, str], blamed: str
+) -> None:
+    plan, problems = try_plan(fields)
+    assert plan is None
+    (problem,) = problems
+    assert problem.field == blamed
+    assert fields[blamed].upper() in problem.sentence.upper()
 
 
 @pytest.mark.parametrize("version", [{}, {"v": "1"}])
@@ -209,6 +258,7 @@ IN_7 = (
 )
 
 IN_8 = ("mean_prompt_tokens",)
+IN_9 = ("variation",)
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
@@ -218,7 +268,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
     later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6") | dict.fromkeys(IN_7, "7")
-    later |= dict.fromkeys(IN_8, "8")
+    later |= dict.fromkeys(IN_8, "8") | dict.fromkeys(IN_9, "9")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

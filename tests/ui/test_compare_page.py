@@ -96,7 +96,7 @@ def test_what_is_pasted_and_is_no_link_is_said_to_be_none() -> None:
 
 def test_the_link_to_share_has_the_pins() -> None:
     app = linked(to_pin(Pinned(WIDE, "wide")), page="plan")
-    assert "pin=8~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
+    assert "pin=9~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
 
 
 def test_broken_pins_are_named_and_the_others_are_kept() -> None:

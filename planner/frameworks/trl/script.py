@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +23,5 @@ class Script:
     """Whether a reward function or model scores responses."""
     weighted: str = ""
     """The template that draws prompts by density weights; empty where there is none."""
+    variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that make a published variation of the method, by its name."""
