@@ -11,40 +11,36 @@ from planner.methods.variation import Variation
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 NO_KL = {"kl": "none"}
-WITHOUT_KL = (
-    "Its own runs have no KL term and so hold no reference model, which lowers memory and time."
-)
+WITHOUT_KL = "It trains without a KL term, so no reference model is held: less memory and time."
 
 VARIATIONS = {
     "dapo": Variation(
         title="DAPO",
         label="DAPO · GRPO with clip-higher and a token-level loss",
         defaults=NO_KL,
-        memory="Clip-higher, the token-level loss and overlong reward shaping change neither "
-        f"memory nor time. {WITHOUT_KL} Dynamic sampling takes time: set the generation multiplier "
-        "under Rollout engine (3 in DAPO's own script).",
+        memory="Clip-higher, the token-level loss and overlong shaping change neither memory nor "
+        f"time. {WITHOUT_KL} Dynamic sampling takes time: set the generation multiplier under "
+        "Rollout engine (3 in DAPO's own script).",
         left_out="DAPO's soft penalty for overlong responses belongs in reward.py.",
     ),
     "dr-grpo": Variation(
         title="Dr. GRPO",
-        label="Dr. GRPO · GRPO without the biases of length and spread",
+        label="Dr. GRPO · GRPO without length and difficulty bias",
         defaults=NO_KL,
-        memory="Rewards that are not divided by their spread, and a loss divided by a constant, "
-        f"change neither memory nor time. {WITHOUT_KL}",
+        memory="Rewards that are not divided by their standard deviation, and a loss that is "
+        f"divided by a constant, change neither memory nor time. {WITHOUT_KL}",
     ),
     "gspo": Variation(
         title="GSPO",
         label="GSPO · GRPO with one importance ratio per sequence",
         defaults=NO_KL,
-        memory="One importance ratio per sequence in place of one per token changes neither memory "
-        f"nor time. {WITHOUT_KL}",
+        memory=f"Sequence-level importance ratios change neither memory nor time. {WITHOUT_KL}",
     ),
     "cispo": Variation(
         title="CISPO",
         label="CISPO · GRPO with clipped importance weights",
         defaults=NO_KL,
-        memory="Clipping the importance weights in place of the updates changes neither memory nor "
-        f"time. {WITHOUT_KL}",
+        memory=f"Clipped importance weights change neither memory nor time. {WITHOUT_KL}",
     ),
 }
 """Sources: DAPO arXiv 2503.14476, Dr. GRPO 2503.20783, GSPO 2507.18071, CISPO 2506.13585."""

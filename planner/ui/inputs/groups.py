@@ -152,7 +152,7 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Model and method",
         ":material/deployed_code:",
-        (("model",), ("method",), ("framework", "finetuning")),
+        (("model",), ("method", "variation"), ("framework", "finetuning")),
         (PRECISION, ROLES, *OWN),
     ),
     Section("Hardware", ":material/memory:", (("gpu", "gpus"),), (HARDWARE,)),
