@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
@@ -62,12 +61,6 @@ class Obstacles:
         self.refuse("method", why, fix or f"Choose {own} for {framework.label}.")
         return tuple(self.found)
 
-    def variation(self, written: Collection[str], framework: Framework) -> None:
-        """Refuse a variation that no setting of the framework's is known to make."""
-        if self.plan.variation not in ("none", *written):
-            why = f"How {framework.label} is told to train {title_of(self.plan)} was not read."
-            self.refuse("variation", why, variation="none")
-
     def engine_within_node(self) -> None:
         """Refuse an engine whose GPUs are of several nodes."""
         plan = self.plan
@@ -110,6 +103,9 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
             lora_targets="all-linear",
         )
+    written = trainer_of(framework.name, plan.method).variations
+    why = f"How {framework.label} is told to train {title_of(plan)} was not read."
+    found.only("variation", "none", *written, why=why)
     if plan.framework == framework.name:
         version = framework.versions[0]
         found.only(

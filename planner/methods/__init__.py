@@ -15,8 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from planner.methods.method import Method
-from planner.methods.variation import Variation
+from planner.methods.method import Method, Variation
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from planner.methods.variation import Variation
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
 from planner.values.step_phases import StepPhase
@@ -70,6 +69,22 @@ def _in_place_of(shared: str, fields: type[OwnFields] | None) -> str:
         if isinstance(extra, dict) and extra.get("in_place_of") == shared:
             return name
     return shared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """A published variation of a method: another objective over the same step."""
+
+    title: str
+    """What people call it."""
+    label: str
+    """The title and a few words more, for lists of choices."""
+    defaults: Mapping[str, Any]
+    """What nobody set in a plan of it, besides the method's own."""
+    memory: str
+    """What of it changes memory or time and what does not, for a person."""
+    left_out: str = ""
+    """What of it no setting of a trainer makes: who runs a script of it has to do that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

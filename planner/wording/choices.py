@@ -95,10 +95,9 @@ def name(field: str, value: str) -> str:
 
 def called(field: str, value: str) -> str:
     """A choice as a sentence calls it."""
-    if field == "method":
-        return methods()[value].label
-    if field == "variation" and value in variations():
-        return variations()[value].variations[value].label
+    if field in ("method", "variation") and value != "none":
+        owner = variations().get(value)
+        return (owner.variations[value] if owner else methods()[value]).label
     if field == "framework":
         return framework_named(value).label
     return NAMES.get((field, value), value)

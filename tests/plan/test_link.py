@@ -144,8 +144,8 @@ def test_an_old_link_means_grpo_by_a_variation_and_says_so(name: str) -> None:
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.variation, reading.plan.kl) == ("none", "loss")
     assert reading.notes == (
-        f"{name} needs the memory of grpo and is planned as it.",
-        f"Links before version 9 mean that by {name.lower()}; v=9 plans {name.lower()} itself.",
+        f"{name} is planned as grpo, whose memory it needs.",
+        f"It meant that in links before version 9; v=9 plans {name.lower()} itself.",
     )
 
 
@@ -200,7 +200,7 @@ def test_an_old_link_means_grpo_by_a_method_that_came_later(
     reading = from_query({**version, "preset": "grpo-7b@1", "method": name})
     assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
     planned, itself = reading.notes
-    assert planned == f"{name} needs the memory of grpo and is planned as it."
+    assert planned == f"{name} is planned as grpo, whose memory it needs."
     assert f"v=2 plans {name.lower()} itself" in itself
 
 
@@ -233,7 +233,7 @@ def test_a_method_with_pluses_is_understood_in_a_query(text: str) -> None:
         for read in (from_query_string, read_plan):
             reading = read(old)
             assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
-            assert reading.notes[0].lower().startswith("reinforce++ needs the memory of grpo")
+            assert reading.notes[0].lower().startswith("reinforce++ is planned as grpo")
     assert Plan(method="REINFORCE++").method == "reinforce++"
     assert Plan(method="GRPO").method == "grpo"
 
@@ -420,7 +420,7 @@ def test_a_complete_link_whose_framework_alone_was_changed_opens(
     reading = from_query(query)
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.framework, reading.plan.gpus) == (framework, 16)
-    assert "in place of Plain PyTorch: what nobody chose follows it" in reading.told[0]
+    assert "The link changes Plain PyTorch to" in reading.told[0]
     assert reading.switch is not None and reading.switch.before == plan
     for change in differences(dict(plan), dict(reading.plan)):
         said = f"{change.field} {change.before} → {change.after}"

@@ -113,8 +113,8 @@ def test_the_recommendation_follows_the_best_evidence() -> None:
     said = recommendation(fits, disagrees)
     assert said.startswith("Do not launch") and "though the estimate says otherwise" in said
     tight = replace(fits, verdict=replace(fits.verdict, word="tight"))
-    assert "little room: check it with a dry run" in recommendation(tight)
-    assert "little room: try a few steps" in recommendation(fits, _judged(ran, "tight"))
+    assert "memory to spare: do a dry run and a trial" in recommendation(tight)
+    assert "memory to spare: run a trial" in recommendation(fits, _judged(ran, "tight"))
     assert "a dry run agrees" in recommendation(fits, _judged(ran, "fits"))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ui.opened_pages import field, has, link_of, opened, words
 from planner.methods import methods, variations
+from ui.opened_pages import field, has, link_of, opened, words
 
 
 def test_every_method_and_variation_is_in_the_list_by_its_own_name() -> None:

@@ -228,7 +228,7 @@ def _sampled(plan: Plan) -> dict[str, object]:
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
-        **_script_of(plan).variations.get(plan.variation, {}),
+        **trainer_of(FRAMEWORK.name, plan.method).variations.get(plan.variation, {}),
         **(_validation(plan) if plan.eval_steps else {}),
     }
     if plan.reward == "model" and _script_of(plan).rewarded:

@@ -40,7 +40,6 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if script is None:
         return found.without_exporter(FRAMEWORK)
     _step(found, script)
-    found.variation(script.variations, FRAMEWORK)
     if frozen_adapter(plan):
         # trl/trainer/grpo_trainer.py of 1.16.0, lines 478 to 506: of a PeftModel that it is given.
         found.only(

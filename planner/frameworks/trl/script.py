@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,5 +21,3 @@ class Script:
     """Whether a reward function or model scores responses."""
     weighted: str = ""
     """The template that draws prompts by density weights; empty where there is none."""
-    variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings that make a published variation of the method, by its name."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -13,5 +13,3 @@ class Estimator:
 
     name: Callable[[Any], str] = lambda plan: str(plan.method)
     critic: bool = False
-    variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Overrides that make a published variation of the method, by its name."""

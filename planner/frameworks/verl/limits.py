@@ -31,7 +31,6 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     estimator = trainer_of(FRAMEWORK.name, plan.method).export
     if estimator is None:
         return found.without_exporter(FRAMEWORK)
-    found.variation(estimator.variations, FRAMEWORK)
     _training(found)
     _roles(found)
     _rollout(found)

@@ -107,7 +107,7 @@ def _how() -> None:
     """What the columns of the tables above say."""
     st.caption(
         "Estimate and dry run: what tensors ask for at the peak, by formula, and by running the "
-        "step on tensors without data (torch {torch}, transformers {transformers}, peft {peft}). "
+        "step on fake tensors (torch {torch}, transformers {transformers}, peft {peft}). "
         "*On the card* adds the allocator and the CUDA context, estimated.".format(
             **dry_runs.versions()
         )

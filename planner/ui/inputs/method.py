@@ -8,7 +8,6 @@ from planner.methods import methods, variations
 from planner.ui.inputs.widgets import select
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
-from planner.wording.choices import name
 
 
 def method_input(draft: Draft) -> None:
@@ -16,13 +15,9 @@ def method_input(draft: Draft) -> None:
     method, variation = draft.values["method"], draft.values["variation"]
     chosen = variation if variation in variations() else method
     varied = [(each, *methods()[each].variations) for each in methods()]
-    select("method", chosen, tuple(one for row in varied for one in row), _named, _chosen)
+    select("method", chosen, tuple(one for row in varied for one in row), take=_chosen)
     if variation in methods()[method].variations:
         st.caption(methods()[method].variations[variation].memory)
-
-
-def _named(chosen: str) -> str:
-    return name("variation" if chosen in variations() else "method", chosen)
 
 
 def _chosen(chosen: str) -> None:

@@ -28,7 +28,7 @@ _SAYS = "TRL stops: the generation batch must be divisible by the global batch s
 WHOLE = whole(_SAYS, _SAYS)
 """``__post_init__`` of grpo_config.py and rloo_config.py in 1.16.0: a ``ValueError``."""
 
-VARIATIONS = {
+VARIATIONS: dict[str, dict[str, object]] = {
     "dapo": {
         "loss_type": "dapo",
         "epsilon": 0.2,
@@ -57,12 +57,9 @@ TRAINER = Trainer(
         ),
     ),
     export=Script(
-        samples=True,
-        kl=("none", "loss"),
-        entropy=True,
-        weighted="density_grpo.py",
-        variations=VARIATIONS,
+        samples=True, kl=("none", "loss"), entropy=True, weighted="density_grpo.py"
     ),
+    variations=VARIATIONS,
     own=Own(
         trainer="GRPOTrainer",
         config="GRPOConfig",

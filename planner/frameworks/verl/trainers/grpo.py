@@ -4,7 +4,7 @@ from planner.frameworks.trainer import Trainer
 from planner.frameworks.verl.estimator import Estimator
 
 ACTOR = "actor_rollout_ref.actor"
-VARIATIONS = {
+VARIATIONS: dict[str, dict[str, object]] = {
     "dapo": {
         f"{ACTOR}.clip_ratio_low": 0.2,
         f"{ACTOR}.clip_ratio_high": 0.28,
@@ -30,4 +30,4 @@ VARIATIONS = {
 }
 """As their papers have them, in the words of 0.9.1's actor.yaml and core_algos.py."""
 
-TRAINER = Trainer(export=Estimator(variations=VARIATIONS))
+TRAINER = Trainer(export=Estimator(), variations=VARIATIONS)
