@@ -21,7 +21,7 @@ PAGES = {
     "compare": "Pin this plan, then change it",
     "trial": "Really runs a few",
     "launch": "Framework",
-    "examples": "Document 000",
+    "examples": "Does Intuitor need more memory than PPO?",
     "formulas": "The expressions below are the code",
 }
 
