@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 RECIPES = [one for one in presets().values() if one.published is not None]
 each = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.key)
 
-TIMINGS = {
+TIMINGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nemo-rl-8b@1": ("nemorl-05-grpo-llama3-1-8b-gb200-192gb-8-on", ("91.0 s", "3,359 tokens/s")),
     "ms-swift-14b@1": ("swift-qwen25-14b-a800-8-zero-3", ("58 GB", "10.56 s")),
     "torchtune-8b-lora@1": (
@@ -25,7 +25,7 @@ TIMINGS = {
     ),
 }
 """Rows of accuracy/timings/times.json, and what is quoted of them."""
-CASES = {
+CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "search-r1-3b@1": ("s01", ("2 to 3 h", "36 to 54 s")),
     "ms-swift-72b-lora@1": ("s09", ("4 × 80 GB",)),
     "llama-factory-8b@1": ("c01", ("13 GB", "nvidia-smi")),

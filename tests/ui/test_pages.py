@@ -137,7 +137,7 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
     assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == str(VERSION)
     assert app.metric[0].value == peak
     field(app, "method").set_value("rloo").run()
-    assert "Only REINFORCE++ has it." in words(app).replace("\\", "")
+    assert "Only REINFORCE++ has this setting." in words(app).replace("\\", "")
     field(app, "reinforce_baseline").set_value("none").run()
     assert not app.exception and not has(app, "reinforce_baseline")
     assert link_of(app)["method"] == "rloo" and app.metric[0].value == peak

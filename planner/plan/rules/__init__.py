@@ -62,7 +62,7 @@ def _of_other_methods(name: str) -> tuple[Rule, ...]:
         Rule(
             field,
             _differs(field, plain := other.fields.model_fields[field].default),
-            f"Only {other.title} has it.",
+            f"Only {other.title} has this setting.",
             f"Set {field} to {str(plain).lower()}, or method to {other.name}.",
         )
         for other in methods().values()
