@@ -378,7 +378,7 @@ def test_a_link_that_was_cut_off_in_its_first_words_says_it_once() -> None:
     whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning", "lora_rank"}))
     cut = from_query_string(whole.partition("&model=")[0][:-3])
     [problem] = cut.problems
-    assert "its fields are all missing" in problem.message and cut.told == ()
+    assert "all of its fields are missing" in problem.message and cut.told == ()
 
 
 def test_a_preset_that_there_is_not_is_one_thing_to_correct_with_the_nearest_name() -> None:
@@ -403,7 +403,7 @@ def test_a_short_link_that_was_cut_off_has_no_preset_and_says_so() -> None:
     whole = to_query_string(LORA.changed(lora_rank=64), short=True)
     assert whole.startswith(f"v={VERSION}&lora_rank=64") and "&preset=" in whole
     cut = from_query_string(whole.partition("&preset=")[0])
-    assert cut.problems == () and "names no preset" in cut.told[0]
+    assert cut.problems == () and "and no preset" in cut.told[0]
     assert from_query_string(whole).told == ()
     # Somebody's own words give no version, and are not doubted.
     assert from_query_string("gpus=4&finetuning=lora").told == ()
@@ -436,7 +436,7 @@ def test_a_short_link_whose_framework_alone_was_changed_opens(framework: str) ->
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.framework, reading.plan.response_tokens) == (framework, 900)
     assert reading.switch is not None and reading.switch.before == trl
-    assert "in place of TRL" in reading.told[0] and "reduce_dtype bf16 → fp32" in reading.told[0]
+    assert "The link changes TRL to" in reading.told[0] and "reduce_dtype bf16 → fp32" in reading.told[0]
 
 
 def test_another_frameworks_version_by_hand_is_a_problem() -> None:
@@ -456,11 +456,11 @@ def test_a_field_that_was_chosen_stays_when_a_links_framework_is_changed() -> No
 @pytest.mark.parametrize(
     ("given", "named", "followed"),
     [
-        ({"framework": "trl"}, "TRL in place of Plain PyTorch", "gpu_memory_utilization 0.5 → 0.3"),
-        ({"method": "ppo"}, "PPO in place of GRPO", "critic none → separate"),
+        ({"framework": "trl"}, "changes Plain PyTorch to TRL", "gpu_memory_utilization 0.5 → 0.3"),
+        ({"method": "ppo"}, "changes GRPO to PPO", "critic none → separate"),
         (
             {"method": "dpo", "framework": "trl"},
-            "DPO and TRL in place of GRPO and Plain PyTorch",
+            "changes GRPO and Plain PyTorch to DPO and TRL",
             "rollout vllm-colocated → none",
         ),
     ],
