@@ -146,7 +146,7 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
 def test_an_old_link_opens_as_the_method_it_meant() -> None:
     app = opened(v="1", preset="grpo-7b@1", method="rloo")
     assert field(app, "method").value == "grpo" and link_of(app)["v"] == str(VERSION)
-    assert not app.error and "to correct" not in words(app)
+    assert not app.error and "could not be used" not in words(app)
     assert "rloo is planned as grpo, whose memory it needs." in words(app)
     app.button(key="dismiss-reading").click().run()
     assert "rloo needs" not in words(app)
@@ -177,7 +177,7 @@ def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
     assert "colour is not a field of a plan" in words(app).replace("\\", "")
     assert field(app, "prompt_tokens").value == 777
     app.button(key="dismiss-reading").click().run()
-    assert "to correct" not in words(app)
+    assert "could not be used" not in words(app)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
 )
 def test_no_link_ends_in_a_stack_trace(query: dict[str, str]) -> None:
     app = opened(**query)
-    assert "to correct" in words(app)
+    assert "could not be used" in words(app)
     assert app.metric
 
 
