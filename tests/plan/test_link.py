@@ -436,7 +436,8 @@ def test_a_short_link_whose_framework_alone_was_changed_opens(framework: str) ->
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.framework, reading.plan.response_tokens) == (framework, 900)
     assert reading.switch is not None and reading.switch.before == trl
-    assert "The link changes TRL to" in reading.told[0] and "reduce_dtype bf16 → fp32" in reading.told[0]
+    assert "The link changes TRL to" in reading.told[0]
+    assert "reduce_dtype bf16 → fp32" in reading.told[0]
 
 
 def test_another_frameworks_version_by_hand_is_a_problem() -> None:
