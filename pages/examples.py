@@ -10,8 +10,8 @@ frame.enter()
 
 st.title("Examples", anchor=False)
 st.markdown(
-    "Five memory analyses that people wrote before a run, recomputed: what each found, a chart "
-    "to move, and every one of its claims beside what a trainer really has."
+    "Five memory analyses that people wrote before a run, recomputed. Each has its finding, a "
+    "chart with a slider, and every claim beside the figure that holds."
 )
 for document in DOCUMENTS:
     cards.card(document)

@@ -29,22 +29,22 @@ from planner.cli import (
 from planner.problem import PlanError
 
 COMMANDS: dict[ModuleType, str] = {
-    estimate: "does the plan fit, and what decides it",
-    dry_run: "execute the plan's real step without a GPU and check the estimate",
-    trial: "run a few real steps here or on a Ray cluster, beside what was predicted",
-    trials: "trials that were run: list, export, import",
-    benchmark: "measure what share of its peaks this machine's card reaches",
-    sweep: "estimate a plan over ranges of its fields",
-    recommend: "three plans that meet a goal best: cheapest, fastest, fewest GPUs, …",
-    advise: "what to change: what makes it fit, what its room buys, what does nothing",
-    compare: "plans beside each other: what differs, and which differences matter",
-    sampling: "sampling by density: what it needs",
-    lengths: "how long responses are: a file of counts as the text a link carries",
-    report: "the plan on one page of HTML, for whoever approves it",
-    launch: "write the plan as a framework's launch script",
-    models: "models that a plan can name",
-    gpus: "cards that a plan can name",
-    fields: "every field of a plan, as a Markdown table",
+    estimate: "whether a plan fits, how fast it is, what it costs, and why",
+    dry_run: "run the plan's real step on fake tensors (no GPU) and check the estimate",
+    trial: "run a few real steps here or on a Ray cluster and compare with the prediction",
+    trials: "list, export and import the trials that were run",
+    benchmark: "measure how much of its peak FLOP/s and bandwidth this GPU reaches",
+    sweep: "estimate a plan over ranges of its settings",
+    recommend: "search for the plans that meet a goal best: cheapest, fastest, fewest GPUs, …",
+    advise: "what to change: what makes it fit, what uses free memory, what has no effect",
+    compare: "two to four plans side by side, and which differences matter",
+    sampling: "what density-weighted prompt sampling needs",
+    lengths: "turn a file of response lengths into the text that a plan takes",
+    report: "write the plan on one page of HTML, for whoever approves it",
+    launch: "write a framework's launch script for the plan",
+    models: "list the models of the catalog",
+    gpus: "list the GPUs of the catalog",
+    fields: "list every field of a plan, as a Markdown table",
 }
 """A module a command, named like it, and its line of help."""
 

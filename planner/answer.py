@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from planner.footprint import Footprint, Phase, StatedError, training_of
 
-ANSWER_VERSION: Literal[8] = 8
+ANSWER_VERSION: Literal[9] = 9
 """Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
 
 

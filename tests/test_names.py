@@ -15,7 +15,7 @@ import pytest
 from pydantic import Field
 
 from planner.frameworks import frameworks
-from planner.methods import aliases, folder_of, methods
+from planner.methods import aliases, folder_of, methods, variations
 from planner.methods.method import Method, OwnFields, more
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +31,7 @@ HISTORY = ROOT / "planner" / "plan" / "migrations.py"
 
 def rooms(name: str) -> tuple[str, ...]:
     """Places, as parts of a path, where a name may be written."""
-    method = aliases().get(name, name)
+    method = variations()[name].name if name in variations() else aliases().get(name, name)
     if method in methods():
         folder = folder_of(method)
         return f"methods/{folder}/", f"trainers/{folder}.py"
@@ -54,7 +54,7 @@ def literals(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def strays(path: Path, root: Path = ROOT) -> list[str]:
-    names = {*methods(), *aliases(), *frameworks()}
+    names = {*methods(), *aliases(), *variations(), *frameworks()}
     place = path.as_posix()
     return [
         f"{path.relative_to(root)}:{line}: {value!r}"
@@ -133,7 +133,7 @@ ALONE = {
 }
 """What one method alone sets, each with the physical fact that it names."""
 CONTENTS = {
-    *("name", "title", "label", "order", "aliases", "spellings"),
+    *("name", "title", "label", "order", "spellings", "variations"),
     *("fields", "refused_elsewhere", "defaults"),
     *("switches", "forms", "edits", "searched", "trade_offs"),
     *("rules", "fact_problems", "without_effect"),

@@ -7,12 +7,13 @@ changed, added or left out fails here until somebody says again what holds it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from planner.plan.migrations import MIGRATIONS, VERSION
+from planner.plan.migrations import VERSION
 from recipes import ROOT, product, recipes, run
 
 Check = Callable[[Path], None]
@@ -83,8 +84,9 @@ def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
     """A complete link from before it is whole; without the entry it would have been cut off."""
     assert "The link was cut off" in run(copy, "-c", OLD)
     file = copy / "planner/plan/migrations.py"
-    last, table = f"    {MIGRATIONS[-1].__name__},\n)\n", "ADDED: Mapping[str, int] = {\n"
-    text = file.read_text("utf-8").replace(last, last.replace(")\n", "") + last)
+    written, table = file.read_text("utf-8"), "ADDED: Mapping[str, int] = {\n"
+    [last] = re.findall(r'^    .+,\n\)\n(?="""Migration)', written, re.M)
+    text = written.replace(last, last.removesuffix(")\n") + last)
     added = text.replace(table, f'{table}    "made_up_weight": {VERSION + 1},\n')
     assert len(added) > len(text) > len(file.read_text("utf-8"))
     file.write_text(added, "utf-8")

@@ -224,7 +224,7 @@ def test_the_command_line_honours_the_link(capsys: pytest.CaptureFixture[str]) -
     head, first = (line.split(",") for line in said.out.splitlines()[:2])
     assert float(first[head.index("step_seconds")]) == pytest.approx(wanted)
     assert main(["launch", link, "--framework", "trl"]) in (0, 2)
-    assert "benchmark changes estimates only" in capsys.readouterr().err
+    assert "benchmark applies to estimates only" in capsys.readouterr().err
     assert main(["estimate", to_query_string(ALONE.changed(gpu="a100-80gb"), benchmark=H100)]) == 2
     assert capsys.readouterr().err.startswith("gpu: ")
 

@@ -28,12 +28,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
     parser.add_argument(
-        "--gpus", action="store_true", help="also every card of the catalog, by how many of it"
+        "--gpus",
+        action="store_true",
+        help="also list every GPU of the catalog, by how many of them it takes",
     )
     parser.add_argument(
         "--mend",
         action="store_true",
-        help="with --gpus: cards that are out of memory as well, each made to fit; seconds",
+        help="with --gpus: also try to make the plan fit where it is out of memory; takes seconds",
     )
     may_be_json(parser, "all advice as JSON, in bytes and seconds")
 

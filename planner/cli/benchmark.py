@@ -28,7 +28,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--device", default="cuda:0", help="cuda:0, cuda:1, … or cpu")
     parser.add_argument(
-        "--seconds", type=float, default=BUDGET_SECONDS, help="of measuring; imports are beside it"
+        "--seconds",
+        type=float,
+        default=BUDGET_SECONDS,
+        help="time to spend measuring, imports not counted",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
     may_be_json(parser, "the whole result as JSON")

@@ -121,14 +121,14 @@ def _text(found: tuple[Sequence[Compared], Sequence[Apart]]) -> str:
 
 
 def _apart(before: Compared, after: Compared, found: Sequence[Effect]) -> Iterator[str]:
-    yield f"What sets {after.name} apart from {before.name}, what does most first:"
+    yield f"Differences of {after.name} from {before.name}, largest effect first:"
     rows = [_row(one, before, after) for one in found if one.matters]
     if rows:
         header = ("setting", before.name, after.name, "peak", "step", "cost of run", "verdict", "")
         yield table(header, rows, right=(3, 4, 5))
     idle = [short_label(each.field) for one in found if not one.matters for each in one.changes]
     if idle:
-        yield f"No figure moves by 1% for: {', '.join(idle)}."
+        yield f"No effect above 1%: {', '.join(idle)}."
 
 
 def _row(effect: Effect, before: Compared, after: Compared) -> tuple[str, ...]:

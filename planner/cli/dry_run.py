@@ -33,12 +33,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full-depth",
         action="store_true",
-        help="run every layer and round instead of repeating a block",
+        help="run every layer instead of repeating one block",
     )
     parser.add_argument(
         "--lengths",
         action="store_true",
-        help="also run shorter batches, and say what the allocator reserves over all of them",
+        help="also run shorter batches and report what the allocator reserves over all of them",
     )
     parser.add_argument(
         "--snapshot",

@@ -28,7 +28,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fit",
         action="store_true",
-        help="change what is in the way, too, and say what, and what that does to memory, time "
+        help="also change the settings that are in the way, and say what that does to memory, time "
         "and cost",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")

@@ -158,7 +158,7 @@ def for_estimates(asked: Asked, *keys: str) -> None:
     for key in keys:
         if getattr(asked, key) is not None:
             print(
-                f"note: the link's {key} changes estimates only; it is left out here.",
+                f"note: the link's {key} applies to estimates only and is ignored here.",
                 file=sys.stderr,
             )
 
@@ -225,7 +225,7 @@ def _is_file(path: Path) -> bool:
 def _read_file(path: Path, model: str) -> Reading:
     try:
         if path.stat().st_size > MOST_FILE_BYTES:
-            return _refused(f"{path} is larger than any plan.", "Give the JSON of a plan.")
+            return _refused(f"{path} is too large to be a plan.", "Give the JSON of a plan.")
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         return _refused(f"{path} cannot be read as JSON: {error}.", "Give the JSON of a plan.")

@@ -29,39 +29,43 @@ OPTIONS = {
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
-    parser.add_argument("--goal", choices=GOALS, default="fit", help="what the best plan is")
-    parser.add_argument("--max-gpus", type=int, default=0, metavar="N", help="up to so many GPUs")
+    parser.add_argument("--goal", choices=GOALS, default="fit", help="what to optimize for")
+    parser.add_argument("--max-gpus", type=int, default=0, metavar="N", help="most GPUs to use")
     parser.add_argument(
-        "--cards", default="", metavar="KEY,KEY", help="cards that may be taken in its place"
+        "--cards", default="", metavar="KEY,KEY", help="GPUs to consider besides the plan's"
     )
-    parser.add_argument("--budget", type=float, default=0.0, metavar="USD", help="of the run")
     parser.add_argument(
-        "--deadline", type=float, default=0.0, metavar="HOURS", help="that the run may take"
+        "--budget", type=float, default=0.0, metavar="USD", help="most the run may cost"
     )
-    parser.add_argument("--lora", action="store_true", help="adapters may take the weights' place")
     parser.add_argument(
-        "--separate", action="store_true", help="the engine may have GPUs of its own"
+        "--deadline", type=float, default=0.0, metavar="HOURS", help="longest the run may take"
+    )
+    parser.add_argument(
+        "--lora", action="store_true", help="also consider LoRA instead of full fine-tuning"
+    )
+    parser.add_argument(
+        "--separate", action="store_true", help="also consider dedicated rollout GPUs"
     )
     parser.add_argument(
         "--framework",
         choices=exported(),
         default="",
-        help="whose launch script the plans are for; otherwise the plan's own, or where that has "
-        "none and PLAN does not set it, the first that has one",
+        help="framework whose launch script the plans must have; by default the plan's own, or "
+        "the first that can train it",
     )
     parser.add_argument(
         "--free",
         default="",
         metavar="FIELDS",
-        help="the only fields that may change, of "
-        f"{', '.join(SEARCHED)}; otherwise all of how a run is laid out that PLAN does not set",
+        help="fields that may change, of "
+        f"{', '.join(SEARCHED)}; by default all of these that PLAN does not set",
     )
     parser.add_argument(
         "--dry-run",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="execute the step of the plan to take, where no dry run of it is stored, and of the "
-        "next where it disagrees; seconds to minutes, no GPU (the default)",
+        help="check the best plan with a dry run, and the next one if that disagrees; takes "
+        "seconds to minutes, no GPU (the default)",
     )
     may_be_json(parser)
     may_fail(parser)

@@ -26,17 +26,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="execute the dry run where none is stored; seconds, no GPU",
+        help="do the dry run if none is stored; takes seconds, no GPU",
     )
     parser.add_argument(
         "--recommend",
         choices=[goal for goal in GOALS if goal != "deadline"],
         default="",
-        help="also three plans for this goal, of what PLAN leaves free, as `recommend` finds them",
+        help="also show the plans that `recommend` finds for this goal",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="write over a file that is there already"
-    )
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     may_fail(parser)
 
 

@@ -58,7 +58,7 @@ def register(parser: argparse.ArgumentParser) -> None:
                         help="compute as Ray Data jobs: auto, local, or a cluster's address")
     parser.add_argument("--out", type=Path, metavar="FOLDER",
                         help="copy the weights, and a sampler for each trainer, there")
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was ended")
+    parser.add_argument("--resume", metavar="RUN", help="continue a run that was stopped")
     may_be_json(parser, "the whole result as JSON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
 

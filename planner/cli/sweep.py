@@ -44,12 +44,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         const="-",
-        help="every column as CSV, in bytes and seconds; - or nothing prints it",
+        help="write every column as CSV, in bytes and seconds; - or no FILE prints it",
     )
     parser.add_argument(
         "--links",
         action="store_true",
-        help="a link of every possible plan in the last column",
+        help="add a link to every possible plan as the last column",
     )
     may_be_json(parser, "every column as JSON, in bytes and seconds")
 

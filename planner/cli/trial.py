@@ -32,16 +32,34 @@ def register(parser: argparse.ArgumentParser) -> None:
     may_fail(parser)
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0, cuda:1, …")
     parser.add_argument("--steps", type=int, default=STEPS, help="measured steps")
-    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="steps before them")
-    parser.add_argument("--cap-bytes", type=int, help="memory that the device plays to have")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="warm-up steps, not measured")
+    parser.add_argument(
+        "--cap-bytes", type=int, help="pretend that the device has only this much memory"
+    )
     parser.add_argument("--limit-seconds", type=float, default=LIMIT_SECONDS)
-    parser.add_argument("--host-limit-bytes", type=int, help="most resident memory")
-    parser.add_argument("--model-folder", default="", help="a local model's safetensors")
+    parser.add_argument(
+        "--host-limit-bytes", type=int, help="end the trial above this much host RAM"
+    )
+    parser.add_argument(
+        "--model-folder",
+        default="",
+        help="folder with a model's safetensors, to train on real weights",
+    )
     parser.add_argument("--lengths", choices=("full", "random"), default="full")
     parser.add_argument("--truncate", choices=("auto", "never"), default="auto")
-    parser.add_argument("--depths", default="", metavar="A,B", help="numbers of layers to run")
-    parser.add_argument("--processes", type=int, default=1, help="processes under torchrun")
-    parser.add_argument("--snapshot", default="", metavar="FILE", help="write the allocations")
+    parser.add_argument(
+        "--depths",
+        default="",
+        metavar="A,B",
+        help="two numbers of layers to run and extrapolate from",
+    )
+    parser.add_argument("--processes", type=int, default=1, help="processes to start with torchrun")
+    parser.add_argument(
+        "--snapshot",
+        default="",
+        metavar="FILE",
+        help="write the allocations, for pytorch.org/memory_viz",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
     parser.add_argument("--describe", action="store_true", help="say what would run, and stop")
     parser.add_argument(

@@ -23,15 +23,17 @@ FILTERS = ("method", "model", "device", "status", "limit")
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     may_be_json(parser, "the list as JSON")
-    parser.add_argument("--method", default="", help="trials of this method only")
-    parser.add_argument("--model", default="", help="of models whose id has this in it")
+    parser.add_argument("--method", default="", help="only trials of this method")
+    parser.add_argument("--model", default="", help="only models whose id contains this")
     parser.add_argument(
-        "--device", default="", help="cpu, cuda, a card's key, or a part of a device's name"
+        "--device", default="", help="only this device: cpu, cuda, a GPU's key, or part of a name"
     )
-    parser.add_argument("--status", default="", help="that ended like this, such as completed")
-    parser.add_argument("--limit", type=int, metavar="N", help="the newest N")
+    parser.add_argument(
+        "--status", default="", help="only trials that ended like this, such as completed"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the newest N")
     does = parser.add_mutually_exclusive_group()
-    does.add_argument("--show", metavar="ID", help="one trial's whole result as JSON")
+    does.add_argument("--show", metavar="ID", help="print one trial's result as JSON")
     does.add_argument("--delete", metavar="ID", action="append", help="delete a trial for good")
     does.add_argument("--export", type=Path, metavar="FILE", help="write .json or .csv")
     does.add_argument("--import", type=Path, metavar="FILE", dest="import_from")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from planner.examples.claim import Claim, Working, held_by
 
-TITLE = "Document 000 · Intuitor against PPO"
+TITLE = "Does Intuitor need more memory than PPO?"
 
 PARAMETERS = 1.5e9
 """What the document multiplies with."""

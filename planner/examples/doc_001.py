@@ -27,7 +27,7 @@ from planner.examples.unrolled import (
     with_weights,
 )
 
-TITLE = "Document 001 · GRADE, optimised"
+TITLE = "Which of GRADE's six optimizations save memory?"
 
 OURS = "tests/examples/test_claims.py::test_ours_of_document_001"
 LAYERS_KEEP = "tests/examples/test_grade_documents.py::test_what_a_layer_keeps_is_the_formulas_sum"

@@ -21,7 +21,7 @@ from planner.examples.unrolled import (
     with_weights,
 )
 
-TITLE = "Document 002 · GRADE out of memory"
+TITLE = "Why did a GRADE run go out of memory?"
 
 BEFORE = (4, 48)
 AFTER = (2, 32)

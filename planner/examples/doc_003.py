@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from planner.examples.claim import Claim, Working, held_by
 
-TITLE = "Document 003 · Density-aware sampling"
+TITLE = "What does density-weighted sampling of prompts cost?"
 
 PROMPTS, DIMENSIONS = 28_000, 50_304
 GIB = 2**30

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from planner.examples.claim import Claim, Working, held_by
 
-TITLE = "Document 004 · Activations"
+TITLE = "What do activations take, and is a cache worth it?"
 
 ROWS = 2
 TOKENS = 512

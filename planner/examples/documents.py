@@ -72,9 +72,8 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="002",
         title=doc_002.TITLE,
-        finding="The run did not fail by a little: its step needs **nearly twice the card**. The "
-        "changes cure that, except in the very first step, where the one that matters most is "
-        "not switched on yet.",
+        finding="The step needs **nearly twice the GPU's memory**. The changes cure that, except "
+        "in the first step, where the one that matters most is not on yet.",
         words="**GRADE** trains through the generated text itself, so the work of all tokens is "
         "kept until the end. **Checkpointing** computes that work again instead of keeping it; "
         "the library does so only in training mode, which this code enters after its first step.",
@@ -84,7 +83,7 @@ DOCUMENTS: tuple[Document, ...] = (
         number="003",
         title=doc_003.TITLE,
         finding="28,000 prompts fit the memory of a machine with 24 GiB; 280,000 do not, unless "
-        "they are read from disk piece by piece. And its weights are **upside down**: they draw "
+        "they are read from disk piece by piece. And its weights are **inverted**: they draw "
         "common prompts more often, not rare ones.",
         words="**Density-aware sampling** trains more often on prompts that are unlike the "
         "others. Each prompt is described by a list of numbers, its **embedding**; prompts with "
@@ -102,9 +101,8 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="004",
         title=doc_004.TITLE,
-        finding="Its megabytes are half of what it counts, for another model. And what it wants "
-        "to cache costs **nothing** to begin with: the model before training is still there, "
-        "under the adapters.",
+        finding="It counts elements as bytes, and another model's shapes. And what it wants to "
+        "cache is **free** already: with LoRA the reference is the base model, adapters off.",
         words="**Activations** are what a model computes on the way and keeps for learning. The "
         "**reference** is the model as it was before training; **adapters** are small additions "
         "that are trained in its place and can be switched off. **Log-probs** are how likely the "

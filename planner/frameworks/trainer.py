@@ -7,7 +7,7 @@ of ``on_<framework>.py`` in the method's folder: whoever comes later brings it. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from planner.rule import Rule
@@ -27,6 +27,8 @@ class Trainer:
     """What the framework's exporter needs to know of the method; None where it writes no script."""
     not_exported: str = ""
     """Why it writes none, as a sentence."""
+    variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The framework's settings that make a published variation of the method, by its name."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
     numbers_by_sequence: bool = False

@@ -7,7 +7,7 @@ import re
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
-from planner.methods import method_of
+from planner.methods import method_of, title_of
 from planner.plan import try_plan
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import exported_by, exporting, trainer_of
@@ -103,6 +103,9 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
             lora_targets="all-linear",
         )
+    written = trainer_of(framework.name, plan.method).variations
+    why = f"How {framework.label} is told to train {title_of(plan)} was not read."
+    found.only("variation", "none", *written, why=why)
     if plan.framework == framework.name:
         version = framework.versions[0]
         found.only(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from planner.formulas.lora import adapted_names, built_names, lora_weights
 from planner.frameworks.framework import Framework
+from planner.methods import variation_of
 from planner.plan.facts import facts_of
 from planner.plan.fields import PlanFields as Plan
 
@@ -65,6 +66,13 @@ def own_settings(framework: Framework) -> str:
 def entropy_note(plan: Plan, coefficient: float) -> Row:
     """The coefficient that the export chose."""
     return (plan.entropy, f"The entropy coefficient is {coefficient}; the plan has no field.")
+
+
+def variation_note(plan: Plan) -> Row:
+    """What of a variation the files do not do."""
+    varied = variation_of(plan)
+    left_out = varied.left_out if varied else ""
+    return (left_out, left_out)
 
 
 def full_rows_note(plan: Plan) -> Row:

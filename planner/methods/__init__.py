@@ -8,13 +8,14 @@ closed form) and ``step.py`` with ``step(run)`` (the real step; torch may be imp
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from planner.methods.method import Method
+from planner.methods.method import Method, Variation
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -36,20 +37,54 @@ def methods() -> Mapping[str, Method]:
 
 @cache
 def aliases() -> Mapping[str, str]:
-    """Other names that are accepted, and the method each is planned as."""
+    """Other spellings that are accepted, and the method each is."""
     return MappingProxyType(
         {
             other: method.name
             for method in methods().values()
-            for other in (*method.aliases, *method.spellings)
+            for other in method.spellings
         }
     )
 
 
+@cache
+def variations() -> Mapping[str, Method]:
+    """Every variation's name, and the method it is one of."""
+    return MappingProxyType(
+        {name: method for method in methods().values() for name in method.variations}
+    )
+
+
 def spelt(text: str) -> str:
-    """A method's text in the letters of its name: a plus in a query is read as a space."""
-    found = (text.strip().lower(), text.lower().replace(" ", "+"))
-    return next((name for name in found if name in methods() or name in aliases()), text)
+    """A method's or variation's text in the letters of its name.
+
+    A plus in a query is read as a space; people write ``dr_grpo`` and ``Dr. GRPO``.
+    """
+    low = text.lower()
+    found = (low.strip(), low.replace(" ", "+"), "-".join(re.split(r"[_. ]+", low.strip())))
+    known = (methods(), aliases(), variations())
+    return next((name for name in found if any(name in each for each in known)), text)
+
+
+def expanded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with a variation that was named as the method in the field of its own.
+
+    Where another variation stands there, the name stays what it is: no method.
+    """
+    name = str(fields.get("method"))
+    if name not in variations() or fields.get("variation", name) != name:
+        return dict(fields)
+    return {**fields, "method": variations()[name].name, "variation": name}
+
+
+def variation_of(plan: Plan) -> Variation | None:
+    """The variation that a plan is of, if any."""
+    return method_of(plan).variations.get(plan.variation)
+
+
+def title_of(plan: Plan) -> str:
+    """What people call the plan's method, or its variation."""
+    return (variation_of(plan) or method_of(plan)).title
 
 
 def method_of(plan: Plan) -> Method:

@@ -72,6 +72,22 @@ def _in_place_of(shared: str, fields: type[OwnFields] | None) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """A published variation of a method: another objective over the same step."""
+
+    title: str
+    """What people call it."""
+    label: str
+    """The title and a few words more, for lists of choices."""
+    defaults: Mapping[str, Any]
+    """What nobody set in a plan of it, besides the method's own."""
+    memory: str
+    """What of it changes memory or time and what does not, for a person."""
+    left_out: str = ""
+    """What of it no setting of a trainer makes: who runs a script of it has to do that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """One way to post-train; its folder's ``__init__`` holds it as ``METHOD``."""
 
@@ -83,8 +99,6 @@ class Method:
     """The title and a few words more, for lists of choices."""
     order: int
     """Its place in such lists; a plan that names no method has the first."""
-    aliases: tuple[str, ...] = ()
-    """Names of methods whose step is this one's as far as memory and time go."""
     spellings: tuple[str, ...] = ()
     """Other ways to write its name."""
 
@@ -121,6 +135,8 @@ class Method:
     """Own fields that no other method's plan may set; others have no effect there."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What nobody set in a plan of it."""
+    variations: Mapping[str, Variation] = field(default_factory=dict)
+    """Published variations of it, by their values of the field ``variation``."""
     switches: tuple[Switch, ...] = ()
     """What of its own can be turned on or off to see what it changes."""
     forms: tuple[OwnForm, ...] = ()

@@ -68,6 +68,8 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
         # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype).
         usual["master_dtype"] = "fp32"
     usual |= framework_defaults(values)
+    if varied := _method(values).variations.get(str(values.get("variation"))):
+        usual |= varied.defaults
     usual |= model_defaults({**usual, **values}, MODEL)
     for field, value in usual.items():
         values.setdefault(field, value)

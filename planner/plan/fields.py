@@ -80,6 +80,7 @@ class PlanFields(BaseModel):
     critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
     reward_model: Name = Field("", description="Reward model; empty is the policy's.")
     method: str = Field("", description="Training method.")
+    variation: str = Field("", description="Published variation of the method.")
     framework: Framework = Field(OWN, description="Software that runs the step.")
     framework_version: Version = Field("1", description="Version of that software.")
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")

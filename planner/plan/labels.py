@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner import catalog
 from planner.frameworks import framework_named, ours
-from planner.methods import method_of
+from planner.methods import title_of
 from planner.plan.facts import facts_of
 from planner.plan.fields import PlanFields as Plan
 
@@ -16,7 +16,7 @@ def subject(plan: Plan) -> str:
         framework = f"{label[0].lower()}{label[1:]} {plan.torch_version}"
     else:
         framework = f"{label} {plan.framework_version}"
-    return f"{method_of(plan).title} of {model_name(plan)} with {framework}"
+    return f"{title_of(plan)} of {model_name(plan)} with {framework}"
 
 
 def whole_subject(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from planner.methods import aliases, method_of, spelt
+from planner.methods import expanded, spelt
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.factors import Factors, factors_from_text
 from planner.plan.fieldtext import KINDS, from_text
@@ -112,7 +112,7 @@ def from_values(
         fields["method"] = spelt(fields["method"])
     try:
         version = _version(given.get("v", unnamed))
-        fields = migrate(fields, version)
+        fields = expanded(migrate(fields, version))
     except ValueError as error:
         fix = "Copy the link again, or open it with a newer Headroom."
         return _refused(*found, Problem("v", str(error), fix))
@@ -210,11 +210,11 @@ def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[P
     first = len(values) >= PREFIX and tuple(values) == every[: len(values)]
     if not missing or not (named or first):
         return ()
-    lost = f"{len(missing)} of its {len(every)} fields, from {missing[0]} to {missing[-1]}, are"
+    lost = f"{len(missing)} of its {len(every)} fields, from {missing[0]} to {missing[-1]},"
     if len(missing) == len(every):
-        lost = "its fields are all"
-    sentence = f"The link was cut off: {lost} missing, and have their usual values here."
-    return (Problem(LINK, sentence, "Copy it again, to its end."),)
+        lost = "all of its fields"
+    sentence = f"The link was cut off: {lost} are missing and take their defaults."
+    return (Problem(LINK, sentence, "Copy the whole link again."),)
 
 
 def _chosen(
@@ -249,15 +249,13 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
         return ()
     name = spelt(written)
     meant = migrate({"method": name}, version)["method"]
-    if meant == name and (name not in aliases() or name in method_of(plan).spellings):
+    if meant == name:
         return ()
     shown = written if name == written.strip().lower() else name
-    planned = f"{_short(shown)} needs the memory of {plan.method} and is planned as it."
-    if meant == name:
-        return (planned,)
+    planned = f"{_short(shown)} is planned as {plan.method}, whose memory it needs."
     newer = range(version, VERSION + 1)
     own = next(each for each in newer if migrate({"method": name}, each)["method"] == name)
-    itself = f"Links before version {own} mean that by {name}; v={own} plans {name} itself."
+    itself = f"It meant that in links before version {own}; v={own} plans {name} itself."
     return (planned, itself)
 
 
@@ -271,7 +269,7 @@ def _filled(fields: Sequence[str]) -> tuple[str, ...]:
     if not fields:
         return ()
     return (
-        f"{len(fields)} fields were not given and are filled by today's defaults: "
+        f"{len(fields)} fields were not given and take today's defaults: "
         f"{', '.join(fields)}.",
     )
 
@@ -282,8 +280,8 @@ def _lacking(fields: Sequence[str], version: int) -> tuple[str, ...]:
         return ()
     every = len(fields_of(version))
     return (
-        f"The link names no preset and {every - len(fields)} of {every} fields; the others have "
-        "their usual values here. A link that was cut off as it was copied looks like that.",
+        f"The link gives {every - len(fields)} of {every} fields and no preset; the others take "
+        "their defaults. It may have been cut off when it was copied.",
     )
 
 

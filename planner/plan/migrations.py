@@ -24,12 +24,17 @@ Written out, since what an old link means must not change with the methods of a 
 """
 
 
-def _planned_as_grpo(fields: Fields) -> Fields:
-    """Version 1 knew RLOO and REINFORCE++ as other names of GRPO."""
-    method = fields.get("method")
-    if isinstance(method, str) and method.strip().lower() in GRPO_UNTIL_2:
-        return {**fields, "method": "grpo"}
-    return fields
+VARIATIONS_UNTIL_8 = ("dapo", "gspo", "dr-grpo")
+"""Variations that were planned as GRPO, with its KL term, before a plan said which was meant."""
+
+
+def _as_grpo(names: tuple[str, ...]) -> Migration:
+    """Such a version knew these as other names of GRPO."""
+    return lambda fields: (
+        {**fields, "method": "grpo"}
+        if str(fields.get("method")).strip().lower() in names
+        else fields
+    )
 
 
 def _unchanged(fields: Fields) -> Fields:
@@ -38,7 +43,7 @@ def _unchanged(fields: Fields) -> Fields:
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    _planned_as_grpo,
+    _as_grpo(GRPO_UNTIL_2),
     # 2 knew neither dropout of adapters nor GRADE's autocast: both were off.
     _unchanged,
     # 3 knew nothing of autocast, other dtypes of frozen weights, chunks of the head, or when
@@ -52,6 +57,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _unchanged,
     # 7's prompts were all planned at their cap.
     _unchanged,
+    _as_grpo(VARIATIONS_UNTIL_8),
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
@@ -81,6 +87,7 @@ ADDED: Mapping[str, int] = {
     "rollout_expert_parallel": 7,
     "sync_bucket_bytes": 7,
     "mean_prompt_tokens": 8,
+    "variation": 9,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

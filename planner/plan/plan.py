@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from pydantic import Field, ValidationError, create_model, model_validator
 
 from planner.frameworks import frameworks
-from planner.methods import aliases, methods, spelt
+from planner.methods import aliases, expanded, methods, spelt, variations
 from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
 from planner.plan.fields import PlanFields
@@ -37,7 +37,7 @@ class BasePlan(PlanFields):
         method = values.get("method")
         if isinstance(method, str):
             values["method"] = aliases().get(spelt(method), spelt(method))
-        return fill(values)
+        return fill(expanded(values))
 
     @model_validator(mode="after")
     def _check(self) -> BasePlan:
@@ -47,13 +47,19 @@ class BasePlan(PlanFields):
 
 NAMES = tuple(methods())
 """Every method a plan can have."""
+VARIED = ("none", *variations())
+"""Every variation, of whatever method; none is a method itself."""
 
 if TYPE_CHECKING:
     Plan = PlanFields
 else:
     own = [method.fields for method in reversed(methods().values()) if method.fields]
-    choice = (Literal[NAMES], Field(NAMES[0], description="Training method."))
-    Plan = create_model("Plan", __base__=(*own, BasePlan), __module__=__name__, method=choice)
+    fields = {
+        name: (Literal[known], Field(known[0], description=info.description))
+        for name, known in {"method": NAMES, "variation": VARIED}.items()
+        for info in (PlanFields.model_fields[name],)
+    }
+    Plan = create_model("Plan", __base__=(*own, BasePlan), __module__=__name__, **fields)
     Plan.__doc__ = PlanFields.__doc__
 
 

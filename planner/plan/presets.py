@@ -7,7 +7,7 @@ old one must keep their meaning. ``presets.json`` holds every field of each, wri
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,14 +24,31 @@ PATH = Path(__file__).with_name("presets.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What somebody published of a run: where, when it was read, and what of it a plan differs in.
+
+    ``figures`` are each as it was published, and which figure of an estimate stands beside it.
+    """
+
+    source: str
+    read: str
+    figures: Sequence[tuple[str, str]]
+    differs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named plan. ``key`` is ``name@version``; ``task`` groups presets on a page."""
+    """A named plan. ``key`` is ``name@version``; ``task`` groups presets on a page.
+
+    ``published`` is of a recipe alone: a public run that the plan is of.
+    """
 
     key: str
     task: str
     title: str
     description: str
     plan: Plan
+    published: Published | None = None
 
 
 @cache
@@ -46,6 +63,7 @@ def presets() -> Mapping[str, Preset]:
                 title=row["title"],
                 description=row["description"],
                 plan=Plan(**migrate(row["plan"], row["v"])),
+                published=Published(**row["published"]) if "published" in row else None,
             )
             for row in rows
         }
@@ -57,9 +75,9 @@ DOCUMENTS = "Documents"
 
 
 def listed(current: str) -> tuple[Preset, ...]:
-    """The newest release of each, and the current one: common ones first, then the documents'."""
+    """The newest release of each, and the current one: common ones, recipes, the documents'."""
     known = [one for key, one in presets().items() if key in (newest(key), current)]
-    return tuple(sorted(known, key=lambda preset: preset.task == DOCUMENTS))
+    return tuple(sorted(known, key=lambda one: (one.task == DOCUMENTS, one.published is not None)))
 
 
 def newest(key: str) -> str:
@@ -70,8 +88,10 @@ def newest(key: str) -> str:
 
 
 def nearest(plan: Plan) -> Preset:
-    """The preset that differs from this plan in the fewest fields; the oldest of equals."""
+    """The preset that differs from this plan in the fewest fields; the oldest of equals.
+
+    A recipe only of its own plan: what was published is of no other.
+    """
     values = dict(plan)
-    return min(
-        presets().values(), key=lambda preset: len(differences(dict(preset.plan), values))
-    )
+    known = [one for one in presets().values() if one.published is None or one.plan == plan]
+    return min(known, key=lambda preset: len(differences(dict(preset.plan), values)))

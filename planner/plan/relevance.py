@@ -200,6 +200,7 @@ ALWAYS: tuple[NoEffect, ...] = (
         "autocast runs softmax in fp32",
         lambda plan: path_of(plan) in ("full", "response") and setup_of(plan).models[0].autocast,
     ),
+    NoEffect(("variation",), "this method has none", lambda plan: not method_of(plan).variations),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
 

@@ -68,8 +68,8 @@ def switch_of(plan: Plan | None, before: Plan | None) -> Switch | None:
     named = [getattr(of(plan), words) for of, words in NAMES if of(plan) != of(before)]
     instead = [getattr(of(before), words) for of, words in NAMES if of(plan) != of(before)]
     listed = ", ".join(f"{c.field} {c.before} → {c.after}" for c in changes if _follows(c))
-    follow = f": what nobody chose follows it ({listed})" if listed else ""
-    led = f"The link names {' and '.join(named)} in place of {' and '.join(instead)}"
+    follow = f"; fields that nobody chose follow ({listed})" if listed else ""
+    led = f"The link changes {' and '.join(instead)} to {' and '.join(named)}"
     return Switch(before=before, note=f"{led}{follow}.") if named else None
 
 

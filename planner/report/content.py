@@ -155,7 +155,7 @@ def content_of(
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
         bars=tuple(_bars(footprint, widest)),
         card=footprint.budget_bytes / widest,
-        card_words=f"{_gib(footprint.budget_bytes)} of the card, as its driver reports them",
+        card_words=f"{_gib(footprint.budget_bytes)} of the GPU, as its driver reports it",
         advice=tuple(
             Advice(cut(one.title, LONGEST_TITLE), cut(one.effect, LONGEST_TITLE))
             for one in advice[:MOST_ADVICE]
@@ -179,29 +179,29 @@ def recommendation(
     """What to do with the plan: what was measured counts before what was executed or estimated."""
     measured = _measured(footprint, trial)
     if measured == "out of memory":
-        return "Do not launch it as planned: a trial on this card ran out of memory."
+        return "Do not launch as planned: a trial on this GPU ran out of memory."
     said = (("dry run", dry_run.footprint),) if dry_run else ()
     for rung, judged in (*said, ("estimate", footprint)):
         if judged.verdict.word == "out of memory":
             other = dry_run is not None and footprint.verdict.word != judged.verdict.word
             against = ", though the estimate says otherwise" if other else ""
-            return f"Do not launch it as planned: by the {rung} it does not run{against}."
+            return f"Do not launch as planned: by the {rung} it does not run{against}."
     judged = dry_run.footprint if dry_run else footprint
     known = " and a ".join(
         filter(None, ("dry run" if dry_run else "", "trial" if measured else ""))
     )
     if footprint.verdict.incomplete:
-        return "Nothing follows for the whole plan: a part of it is left out."
+        return "No recommendation: a part of the plan is not modelled."
     if judged.verdict.word == "tight":
-        first = "try a few steps" if dry_run else "check it with a dry run and try a few steps"
-        return f"It fits, with little room: {first} before the whole run is launched."
+        first = "run a trial" if dry_run else "do a dry run and a trial"
+        return f"It fits with little memory to spare: {first} before you launch the whole run."
     room = _gib(max(judged.budget_bytes - judged.device_bytes, 0))
     if known:
         agree = "agree" if " and " in known else "agrees"
-        return f"It can be launched: a {known} {agree}, and {room} of each card stay free."
+        return f"Ready to launch: a {known} {agree}, and {room} of each GPU stay free."
     return (
-        f"It can be launched, by an estimate that leaves {room} of each card free; a dry run "
-        "checks that in seconds, without a GPU."
+        f"Ready to launch, by an estimate that leaves {room} of each GPU free. A dry run checks "
+        "that in seconds, without a GPU."
     )
 
 
@@ -254,26 +254,26 @@ def _estimated(footprint: Footprint) -> Evidence:
 
 def _dry_run(footprint: Footprint, found: DryRun | None) -> Evidence:
     if found is None:
-        return Evidence("Dry run", "not done", "", "", "The real step on tensors without data.")
+        return Evidence("Dry run", "not done", "", "", "Runs the real step on fake tensors.")
     own = found.footprint
     differences = [one.difference for one in found.comparisons if one.difference is not None]
     furthest = max(differences, key=abs, default=None)
     agrees = "" if furthest is None else f"; {_agreement(furthest)}"
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    rests_on = cut(f"The real step, executed without data ({versions}){agrees}")
+    rests_on = cut(f"The real step on fake tensors ({versions}){agrees}")
     return Evidence("Dry run", own.verdict.word, _gib(own.device_bytes), "", rests_on)
 
 
 def _agreement(furthest: float) -> str:
     """How far the estimate is from the dry run in the phase where it is furthest off."""
     if abs(furthest) <= SMALL:
-        return "the estimate agrees within 0.1% in every executed phase"
-    return f"the estimate is at most {furthest:+.1%} off it"
+        return "the estimate agrees within 0.1% in every phase"
+    return f"the estimate is off by at most {furthest:+.1%}"
 
 
 def _trial(found: TrialResult | None) -> Evidence:
     if found is None:
-        return Evidence("Trial", "not done", "", "", "A few real steps on the card itself.")
+        return Evidence("Trial", "not done", "", "", "Runs a few real steps on the GPU.")
     measured = found.measured
     peaks = {} if measured is None else {level: _most(measured, level) for level in LEVELS}
     level, peak = next(((each, size) for each, size in peaks.items() if size), ("", 0))
@@ -324,7 +324,7 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
         yield f"A plan that {why} has no cost."
     low, high = paid.price_low, paid.price_high
     range_ = f" ({read_usd(low)}–{read_usd(high)})" if low and high and low < high else ""
-    yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
+    yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only, without storage or traffic.")
     if footprint.doubt is not None and known:
         yield cut(f"Between brackets: {footprint.doubt.words.partition('. ')[0]}")
         yield cut(f"Times assume {words(footprint.plan)}, after {prompts(footprint.plan)}.")

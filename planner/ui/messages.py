@@ -49,13 +49,13 @@ def about_the_link() -> None:
 
 def _to_correct(reading: Reading) -> None:
     count = len(reading.problems)
-    things = read_count(count, "thing")
     lead = (
-        "The rest of the link is used; this is the nearest possible plan."
+        f"The plan is shown without {'it' if count == 1 else 'them'}."
         if reading.plan is not None
-        else "Nothing of it could be used; the plan from before is shown."
+        else "Nothing else was left, so the page still shows the plan from before."
     )
-    st.markdown(f":material/link_off: **The link has {things} to correct.** {lead}")
+    parts = read_count(count, "part")
+    st.markdown(f":material/link_off: **{parts} of this link could not be used.** {lead}")
     _list(reading.problems[:SHOWN])
     if count > SHOWN:
         with st.expander(f"{count - SHOWN} more"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from planner import catalog, lengths
 from planner.frameworks import framework_named
-from planner.methods import methods
+from planner.methods import methods, variations
 from planner.plan import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
@@ -95,8 +95,9 @@ def name(field: str, value: str) -> str:
 
 def called(field: str, value: str) -> str:
     """A choice as a sentence calls it."""
-    if field == "method":
-        return methods()[value].label
+    if field in ("method", "variation") and value != "none":
+        owner = variations().get(value)
+        return (owner.variations[value] if owner else methods()[value]).label
     if field == "framework":
         return framework_named(value).label
     return NAMES.get((field, value), value)

@@ -48,8 +48,13 @@ TEXTS: Mapping[str, FieldText] = {
         "SFT imitates given answers; the others sample answers (rollouts) and reinforce good "
         "ones. PPO trains a second network (critic) that predicts rewards; GRPO compares the "
         "answers of one prompt instead, as RLOO does, and REINFORCE++ those of the whole batch; "
-        "Intuitor does what GRPO does with the model's own certainty as reward. DAPO, GSPO and "
-        "Dr. GRPO need GRPO's memory: choose GRPO.",
+        "Intuitor does what GRPO does with the model's own certainty as reward. DAPO, Dr. GRPO, "
+        "GSPO and CISPO are variations of GRPO, in this list by their own names.",
+    ),
+    "variation": FieldText(
+        "Variation",
+        "Variations change how the loss clips and averages, which is a few numbers a token: "
+        "neither memory nor time. What they leave out, such as the KL term, changes both.",
     ),
     "gpu": FieldText(
         "GPU",

@@ -21,7 +21,7 @@ PAGES = {
     "compare": "Pin this plan, then change it",
     "trial": "Really runs a few",
     "launch": "Framework",
-    "examples": "Document 000",
+    "examples": "Does Intuitor need more memory than PPO?",
     "formulas": "The expressions below are the code",
 }
 
@@ -200,7 +200,7 @@ def test_a_broken_link_is_explained_and_the_rest_of_it_used(page: Page, server: 
     page.goto(f"{server}/?v=1&gpus=lots&respones_tokens=5&gpu=h101&prompt_tokens=640")
     settle(page)
     message = page.locator(".st-key-link-message")
-    expect(message).to_contain_text("3 things to correct")
+    expect(message).to_contain_text("3 parts of this link")
     expect(message).to_contain_text("Did you mean response_tokens?")
     expect(message).to_contain_text("is not in the catalog")
     expect(page.get_by_label("Prompt, tokens", exact=True)).to_have_value("640")

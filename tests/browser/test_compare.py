@@ -68,7 +68,7 @@ def test_the_report_of_the_page_is_one_file(page: Page, server: str, tmp_path: P
     saved.value.save_as(file)
     assert saved.value.suggested_filename == "headroom-report.html"
     written = file.read_text("utf-8")
-    assert "GRPO of Qwen2.5-7B" in written and f"{server}/?v=8&amp;preset=grpo-7b%401" in written
+    assert "GRPO of Qwen2.5-7B" in written and f"{server}/?v=9&amp;preset=grpo-7b%401" in written
 
 
 def fullest() -> str:

@@ -315,7 +315,7 @@ def test_a_link_with_another_framework_says_what_followed_and_what_that_does(
     assert main(["estimate", "preset=grpo-7b@1&framework=verl"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
-        "note: The link names verl in place of Plain PyTorch: what nobody chose follows it "
+        "note: The link changes Plain PyTorch to verl; fields that nobody chose follow "
         "(batch_shape padded -> packed, logits_dtype fp32 -> bf16, attention sdpa -> flash)."
     )
     assert re.fullmatch(r"note: GPU peak .* -> .*, step \S+ s and run \$\d+ as before\.", lines[1])

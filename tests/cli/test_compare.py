@@ -32,7 +32,7 @@ def test_the_text_has_the_summary_the_differences_and_their_effects(
     assert text.startswith("Both plans fit; fastest: Plan B; cheapest: grpo-7b@1;")
     lines = text.splitlines()
     assert [line for line in lines if line.split() == ["Number", "of", "GPUs", "8", "16"]]
-    assert "What sets Plan B apart from grpo-7b@1" in text and "alone in grpo-7b@1" in text
+    assert "Differences of Plan B from grpo-7b@1" in text and "alone in grpo-7b@1" in text
     assert "gpus" not in text.replace("GPUs", ""), "labels, never field names"
 
 
@@ -92,11 +92,11 @@ def test_a_report_is_written_once_and_says_the_verdict(
     said = capsys.readouterr().out
     assert said.startswith("8 × H100 80GB SXM5: GRPO of") and "\nFits. Peak " in said
     page = file.read_text("utf-8")
-    assert "It can be launched, by an estimate" in page and "?v=8&amp;preset=grpo-7b%401" in page
+    assert "Ready to launch, by an estimate" in page and "?v=9&amp;preset=grpo-7b%401" in page
     assert main(["report", "grpo-7b@1", "--output", str(file)]) == 2
     assert "exists" in capsys.readouterr().err and file.read_text("utf-8") == page
     assert main(["report", TOO_LARGE, "--output", str(file), "--force"]) == 3
-    assert "Do not launch it as planned: by the estimate" in file.read_text("utf-8")
+    assert "Do not launch as planned: by the estimate" in file.read_text("utf-8")
 
 
 def test_a_report_can_have_the_plans_of_a_search(tmp_path: Path) -> None:

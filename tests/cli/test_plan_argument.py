@@ -87,4 +87,4 @@ def test_a_script_does_not_go_on_with_another_plan(capsys: pytest.CaptureFixture
         require_plan("preset=grpo-7b@1&gpus=eight")
     assert [problem.field for problem in caught.value.problems] == ["gpus"]
     assert require_plan("gpus=16").gpus == 16
-    assert "filled by today's defaults" in capsys.readouterr().err
+    assert "take today's defaults" in capsys.readouterr().err

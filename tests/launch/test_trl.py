@@ -98,6 +98,21 @@ def test_precision(
     ("fields", "settings"),
     [
         ({"kl": "none"}, {"beta": 0.0}),
+        (
+            {"variation": "dapo"},
+            {"beta": 0.0, "loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28,
+             "mask_truncated_completions": True, "importance_sampling_level": "token"},
+        ),
+        (
+            {"variation": "dr-grpo"},
+            {"beta": 0.0, "loss_type": "dr_grpo", "scale_rewards": "none"},
+        ),
+        (
+            {"variation": "gspo"},
+            {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4,
+             "epsilon_high": 4e-4},
+        ),
+        ({"variation": "cispo"}, {"loss_type": "cispo", "epsilon_high": 5.0}),
         ({"entropy": True}, {"entropy_coef": 0.001}),
         ({"temperature": 0.7}, {"temperature": 0.7}),
         ({"optimizer_step": "micro-batch"}, {"gradient_accumulation_steps": 1}),

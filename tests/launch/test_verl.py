@@ -175,6 +175,35 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
             },
         ),
         ({"finetuning": "lora"}, {f"{MODEL}.target_modules": "all-linear"}),
+        (
+            {"variation": "dapo"},
+            {
+                f"{ACTOR}.clip_ratio_low": 0.2,
+                f"{ACTOR}.clip_ratio_high": 0.28,
+                f"{ACTOR}.clip_ratio_c": 10.0,
+                f"{ACTOR}.loss_agg_mode": "token-mean",
+                f"{ACTOR}.use_kl_loss": False,
+            },
+        ),
+        (
+            {"variation": "dr-grpo"},
+            {
+                "algorithm.norm_adv_by_std_in_grpo": False,
+                f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm",
+            },
+        ),
+        (
+            {"variation": "gspo"},
+            {
+                f"{ACTOR}.policy_loss.loss_mode": "gspo",
+                f"{ACTOR}.clip_ratio_high": 0.0004,
+                f"{ACTOR}.loss_agg_mode": "seq-mean-token-mean",
+            },
+        ),
+        (
+            {"variation": "cispo"},
+            {f"{ACTOR}.policy_loss.loss_mode": "cispo", f"{ACTOR}.clip_ratio_high": 4.0},
+        ),
     ],
 )
 def test_settings(

@@ -63,7 +63,7 @@ assert [group.fields for group in GROUPS if group.title == "Made Up"] == [("made
 _, problems = try_plan({"method": "made-up", "made_up_weight": 13})
 assert [problem.message for problem in problems] == ["A weight of 13 brings bad luck."], problems
 _, problems = try_plan({"method": "grpo", "made_up_weight": 9})
-assert problems[0].message == "Only Made Up has it.", problems
+assert problems[0].message == "Only Made Up has this setting.", problems
 _, problems = try_plan({"method": "made-up", "made_up_weight": 101})
 assert problems[0].field == "made_up_weight", problems
 _, problems = try_plan({"method": "made-up", "framework": "verl"})

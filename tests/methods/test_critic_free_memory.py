@@ -126,7 +126,7 @@ def test_one_response_is_enough_without_a_group() -> None:
         assert plan is None and {problem.field for problem in problems} == {"responses_per_prompt"}
     _, problems = try_plan({"method": "grpo", **GROUP})
     assert [(p.field, p.message) for p in problems] == [
-        ("reinforce_baseline", "Only REINFORCE++ has it.")
+        ("reinforce_baseline", "Only REINFORCE++ has this setting.")
     ]
     assert "reinforce_baseline" in without_effect(Plan(method="rloo"))
     assert "reinforce_baseline" not in without_effect(Plan(method="reinforce++"))

@@ -115,7 +115,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("9", "reads up to version 8"),
+        ("10", "reads up to version 9"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -137,10 +137,59 @@ def test_a_preset_we_do_not_have_is_reported_and_the_fields_stand() -> None:
     assert "grpo-7b@1" in reading.problems[0].fix
 
 
-def test_a_method_planned_as_another_is_noted() -> None:
-    reading = from_query({"preset": "grpo-7b@1", "method": "dapo"})
-    assert reading.plan is not None and reading.plan.method == "grpo"
-    assert reading.notes == ("dapo needs the memory of grpo and is planned as it.",)
+@pytest.mark.parametrize("name", ["dapo", "gspo", "dr-grpo", "DAPO"])
+def test_an_old_link_means_grpo_by_a_variation_and_says_so(name: str) -> None:
+    """Until version 8 a plan could not say which variation was meant: it stays GRPO's."""
+    reading = from_query({"v": "8", "preset": "grpo-7b@1", "method": name, "kl": "loss"})
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.variation, reading.plan.kl) == ("none", "loss")
+    assert reading.notes == (
+        f"{name} is planned as grpo, whose memory it needs.",
+        f"It meant that in links before version 9; v=9 plans {name.lower()} itself.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("dapo", "dapo"),
+        ("DAPO", "dapo"),
+        ("Dr. GRPO", "dr-grpo"),
+        ("dr_grpo", "dr-grpo"),
+        ("gspo", "gspo"),
+        ("CISPO", "cispo"),
+    ],
+)
+def test_a_variation_may_stand_in_place_of_the_method(written: str, name: str) -> None:
+    reading = from_query({"v": str(VERSION), "preset": "sft-8b@1", "method": written})
+    plan = reading.plan
+    assert plan is not None and reading.problems == ()
+    assert (plan.method, plan.variation, plan.kl, plan.reference) == (
+        "grpo", name, "none", "none",
+    )
+    query = to_query(plan)
+    assert (query["method"], query["variation"]) == ("grpo", name)
+    assert from_query(query).plan == plan == from_query(to_short_query(plan)).plan
+    assert Plan(method=written) == Plan(method="grpo", variation=name)
+
+
+@pytest.mark.parametrize(
+    ("fields", "blamed"),
+    [
+        ({"method": "ppo", "variation": "dapo"}, "variation"),
+        ({"method": "sft", "variation": "gspo"}, "variation"),
+        ({"method": "gspo", "variation": "dapo"}, "method"),
+        ({"method": "grpo", "variation": "vapo"}, "variation"),
+    ],
+)
+def test_a_variation_of_another_method_is_refused_by_name(
+    fields: dict[str, str], blamed: str
+) -> None:
+    plan, problems = try_plan(fields)
+    assert plan is None
+    (problem,) = problems
+    assert problem.field == blamed
+    assert fields[blamed].upper() in problem.sentence.upper()
 
 
 @pytest.mark.parametrize("version", [{}, {"v": "1"}])
@@ -151,7 +200,7 @@ def test_an_old_link_means_grpo_by_a_method_that_came_later(
     reading = from_query({**version, "preset": "grpo-7b@1", "method": name})
     assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
     planned, itself = reading.notes
-    assert planned == f"{name} needs the memory of grpo and is planned as it."
+    assert planned == f"{name} is planned as grpo, whose memory it needs."
     assert f"v=2 plans {name.lower()} itself" in itself
 
 
@@ -184,7 +233,7 @@ def test_a_method_with_pluses_is_understood_in_a_query(text: str) -> None:
         for read in (from_query_string, read_plan):
             reading = read(old)
             assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
-            assert reading.notes[0].lower().startswith("reinforce++ needs the memory of grpo")
+            assert reading.notes[0].lower().startswith("reinforce++ is planned as grpo")
     assert Plan(method="REINFORCE++").method == "reinforce++"
     assert Plan(method="GRPO").method == "grpo"
 
@@ -209,6 +258,7 @@ IN_7 = (
 )
 
 IN_8 = ("mean_prompt_tokens",)
+IN_9 = ("variation",)
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
@@ -218,7 +268,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
     later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6") | dict.fromkeys(IN_7, "7")
-    later |= dict.fromkeys(IN_8, "8")
+    later |= dict.fromkeys(IN_8, "8") | dict.fromkeys(IN_9, "9")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]
@@ -328,7 +378,7 @@ def test_a_link_that_was_cut_off_in_its_first_words_says_it_once() -> None:
     whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning", "lora_rank"}))
     cut = from_query_string(whole.partition("&model=")[0][:-3])
     [problem] = cut.problems
-    assert "its fields are all missing" in problem.message and cut.told == ()
+    assert "all of its fields are missing" in problem.message and cut.told == ()
 
 
 def test_a_preset_that_there_is_not_is_one_thing_to_correct_with_the_nearest_name() -> None:
@@ -353,7 +403,7 @@ def test_a_short_link_that_was_cut_off_has_no_preset_and_says_so() -> None:
     whole = to_query_string(LORA.changed(lora_rank=64), short=True)
     assert whole.startswith(f"v={VERSION}&lora_rank=64") and "&preset=" in whole
     cut = from_query_string(whole.partition("&preset=")[0])
-    assert cut.problems == () and "names no preset" in cut.told[0]
+    assert cut.problems == () and "and no preset" in cut.told[0]
     assert from_query_string(whole).told == ()
     # Somebody's own words give no version, and are not doubted.
     assert from_query_string("gpus=4&finetuning=lora").told == ()
@@ -370,7 +420,7 @@ def test_a_complete_link_whose_framework_alone_was_changed_opens(
     reading = from_query(query)
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.framework, reading.plan.gpus) == (framework, 16)
-    assert "in place of Plain PyTorch: what nobody chose follows it" in reading.told[0]
+    assert "The link changes Plain PyTorch to" in reading.told[0]
     assert reading.switch is not None and reading.switch.before == plan
     for change in differences(dict(plan), dict(reading.plan)):
         said = f"{change.field} {change.before} → {change.after}"
@@ -386,7 +436,8 @@ def test_a_short_link_whose_framework_alone_was_changed_opens(framework: str) ->
     assert reading.plan is not None and reading.problems == ()
     assert (reading.plan.framework, reading.plan.response_tokens) == (framework, 900)
     assert reading.switch is not None and reading.switch.before == trl
-    assert "in place of TRL" in reading.told[0] and "reduce_dtype bf16 → fp32" in reading.told[0]
+    assert "The link changes TRL to" in reading.told[0]
+    assert "reduce_dtype bf16 → fp32" in reading.told[0]
 
 
 def test_another_frameworks_version_by_hand_is_a_problem() -> None:
@@ -406,11 +457,11 @@ def test_a_field_that_was_chosen_stays_when_a_links_framework_is_changed() -> No
 @pytest.mark.parametrize(
     ("given", "named", "followed"),
     [
-        ({"framework": "trl"}, "TRL in place of Plain PyTorch", "gpu_memory_utilization 0.5 → 0.3"),
-        ({"method": "ppo"}, "PPO in place of GRPO", "critic none → separate"),
+        ({"framework": "trl"}, "changes Plain PyTorch to TRL", "gpu_memory_utilization 0.5 → 0.3"),
+        ({"method": "ppo"}, "changes GRPO to PPO", "critic none → separate"),
         (
             {"method": "dpo", "framework": "trl"},
-            "DPO and TRL in place of GRPO and Plain PyTorch",
+            "changes GRPO and Plain PyTorch to DPO and TRL",
             "rollout vllm-colocated → none",
         ),
     ],

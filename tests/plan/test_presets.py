@@ -39,7 +39,9 @@ def test_every_preset_writes_out_every_field() -> None:
 
 @pytest.mark.parametrize("key", [key for key in presets() if not key.startswith("doc-")])
 def test_presets_to_start_from_fit_their_cards(key: str) -> None:
-    assert estimate(presets()[key].plan).verdict.word == "fits"
+    recipe = presets()[key].published is not None
+    words = ("fits", "tight") if recipe else ("fits",)  # a public run ran, however tightly
+    assert estimate(presets()[key].plan).verdict.word in words
 
 
 def test_the_default_exports_to_every_framework_that_has_its_method() -> None:

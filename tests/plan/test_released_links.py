@@ -58,6 +58,7 @@ RAN: Mapping[int, Mapping[str, Any]] = {
         "sync_bucket_bytes": 0,
     },
     8: {"mean_prompt_tokens": 0},
+    9: {"variation": "none"},
 }
 """What plans ran before a version had words for it, read in the code of the commits before."""
 

@@ -109,12 +109,12 @@ def test_the_recommendation_follows_the_best_evidence() -> None:
     ran = answer(dry_run_plan(), found())
     against = replace(ran.footprint.verdict, word="out of memory")
     disagrees = replace(ran, footprint=replace(ran.footprint, verdict=against))
-    assert "a dry run checks that" in recommendation(fits)
+    assert "A dry run checks that" in recommendation(fits)
     said = recommendation(fits, disagrees)
     assert said.startswith("Do not launch") and "though the estimate says otherwise" in said
     tight = replace(fits, verdict=replace(fits.verdict, word="tight"))
-    assert "little room: check it with a dry run" in recommendation(tight)
-    assert "little room: try a few steps" in recommendation(fits, _judged(ran, "tight"))
+    assert "memory to spare: do a dry run and a trial" in recommendation(tight)
+    assert "memory to spare: run a trial" in recommendation(fits, _judged(ran, "tight"))
     assert "a dry run agrees" in recommendation(fits, _judged(ran, "fits"))
 
 

@@ -37,4 +37,4 @@ def test_factors_of_another_card_change_nothing_and_say_why() -> None:
 def test_hostile_factors_are_reported_and_leave_the_link() -> None:
     app = opened(preset="grpo-7b@1", calibration="1~<script>")
     assert "calibration" not in app.query_params
-    assert "thing to correct" in words(app)
+    assert "of this link could not be used" in words(app)

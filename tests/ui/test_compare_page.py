@@ -96,13 +96,13 @@ def test_what_is_pasted_and_is_no_link_is_said_to_be_none() -> None:
 
 def test_the_link_to_share_has_the_pins() -> None:
     app = linked(to_pin(Pinned(WIDE, "wide")), page="plan")
-    assert "pin=8~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
+    assert "pin=9~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
 
 
 def test_broken_pins_are_named_and_the_others_are_kept() -> None:
     app = linked("5~grpo-7b@1~gpus.seven", to_pin(Pinned(WIDE, "wide")), "<script>")
     said = words(app).replace("\\", "")
-    assert "The link has 2 things to correct" in said
+    assert "2 parts of this link could not be used" in said
     assert "pin 1 cannot be used: gpus is not a whole number" in said
     assert "pin 3 does not begin with a version and a preset" in said
     assert [from_pin(one).name for one in pins_in(app)] == ["wide"]

@@ -74,7 +74,7 @@ def test_sliders_move_the_figures_and_nothing_else() -> None:
         assert found["Claimed: PPO"][0] == pytest.approx(ppo / GIB, abs=0.06)
         assert found["Claimed: Intuitor"][0] == pytest.approx(intuitor / GIB, abs=0.06)
         assert found["Claimed: Intuitor"][1] == f"{intuitor / ppo:.0f} times PPO"
-        assert found["Planned: Intuitor"][0] < found["Planned: PPO"][0]
+        assert found["Headroom: Intuitor"][0] < found["Headroom: PPO"][0]
 
     # Twice the tokens: the graph grows by their steps; as coded, with dropout and autocast
     # in the place of fp32 copies, by nearly as much.

@@ -138,7 +138,7 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
     assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == str(VERSION)
     assert app.metric[0].value == peak
     field(app, "method").set_value("rloo").run()
-    assert "Only REINFORCE++ has it." in words(app).replace("\\", "")
+    assert "Only REINFORCE++ has this setting." in words(app).replace("\\", "")
     field(app, "reinforce_baseline").set_value("none").run()
     assert not app.exception and not has(app, "reinforce_baseline")
     assert link_of(app)["method"] == "rloo" and app.metric[0].value == peak
@@ -147,8 +147,8 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
 def test_an_old_link_opens_as_the_method_it_meant() -> None:
     app = opened(v="1", preset="grpo-7b@1", method="rloo")
     assert field(app, "method").value == "grpo" and link_of(app)["v"] == str(VERSION)
-    assert not app.error and "to correct" not in words(app)
-    assert "rloo needs the memory of grpo and is planned as it." in words(app)
+    assert not app.error and "could not be used" not in words(app)
+    assert "rloo is planned as grpo, whose memory it needs." in words(app)
     app.button(key="dismiss-reading").click().run()
     assert "rloo needs" not in words(app)
 
@@ -174,11 +174,11 @@ def test_the_header_counts_what_differs_from_the_preset() -> None:
 
 def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
     app = opened(v="1", gpus="many", colour="blue", prompt_tokens="777")
-    assert "2 things to correct" in words(app)
+    assert "2 parts of this link" in words(app)
     assert "colour is not a field of a plan" in words(app).replace("\\", "")
     assert field(app, "prompt_tokens").value == 777
     app.button(key="dismiss-reading").click().run()
-    assert "to correct" not in words(app)
+    assert "could not be used" not in words(app)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
 )
 def test_no_link_ends_in_a_stack_trace(query: dict[str, str]) -> None:
     app = opened(**query)
-    assert "to correct" in words(app)
+    assert "could not be used" in words(app)
     assert app.metric
 
 
@@ -363,7 +363,7 @@ def test_a_link_with_another_framework_says_what_followed_and_goes_back(
     said = words(app).replace("\\", "")
     assert "Framework → **verl** changed 4 other settings: Padding and packing padded" in said
     assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step \S+ s and run \$\d+ as before", said)
-    assert "The link names" not in said and "dismiss-reading" not in {b.key for b in app.button}
+    assert "The link changes" not in said and "dismiss-reading" not in {b.key for b in app.button}
     changed = app.dataframe[0].value.set_index("Setting")
     assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
     app.button(key="take-back").click().run()

@@ -239,7 +239,7 @@ def test_a_link_repeats_the_search_and_starts_no_dry_run(fake, fake_port: FakePo
 )
 def test_a_broken_wish_is_named_and_the_plan_is_kept(fake, text: str, told: str) -> None:
     app = opened(text, PLAN.changed(gpus=16))
-    assert "The link has 1 thing to correct" in said(app) and told in said(app)
+    assert "1 part of this link could not be used" in said(app) and told in said(app)
     assert fake.made == [] and "wish" not in app.query_params
     assert field(app, "gpus").value == 16
 

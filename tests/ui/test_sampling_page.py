@@ -94,11 +94,11 @@ def test_what_cannot_be_is_said_by_label_and_stays_in_the_address() -> None:
 def test_a_hostile_link_is_said_and_the_rest_used() -> None:
     app = opened(dimensions="64", prompts="9e9", index="<script>", host_ram="1")
     said = words(app)
-    assert "The link has something to correct" in said
+    assert "Part of this link could not be used" in said
     assert "whole number" in said and "<script>" not in said.replace("\\<script\\>", "")
     assert "Out of memory" in app.error[0].value
     app.button(key="dismiss-sampling-reading").click().run()
-    assert "something to correct" not in words(app)
+    assert "could not be used" not in words(app)
 
 
 def test_terms_open_to_formula_numbers_and_source() -> None:

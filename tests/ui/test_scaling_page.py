@@ -57,7 +57,7 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
         assert not app.warning, "the key is no field of a plan"
     (table,) = [one.value for one in app.table if "**Ratio, planned**" in one.value.columns]
     assert list(table["**Ratio, planned**"]) == ["0.86×", "0.91×", "0.94×", "0.95×"]
-    assert set(table["**Engine's pool**"]) == {"39.6 GiB"}
+    assert set(table["**vLLM reserves**"]) == {"39.6 GiB"}
     assert not opened("scaling", peak="<b>x").toggle(key="own peak").value
 
 

@@ -67,12 +67,27 @@ def test_a_field_goes_back_alone() -> None:
 
 def test_presets_begin_with_common_ones_and_have_the_newest_of_each() -> None:
     titles = opened().selectbox(key="preset").options
-    first = [title.startswith("Document · ") for title in titles]
-    assert first == sorted(first) and first.index(True) == 6
-    assert "Document · GRADE, legacy, as coded" in titles
-    assert "Document · GRADE, legacy" not in titles
+    kinds = [
+        ("Recipe · ", "Worked example · ").index(title.partition("· ")[0] + "· ") + 1
+        if " · " in title
+        else 0
+        for title in titles
+    ]
+    assert kinds == sorted(kinds) and kinds.index(1) == 6 and kinds.index(2) == 12
+    title = "Worked example · GRADE, 4B with LoRA, nothing optimized"
+    assert title in titles and f"{title} (release 1)" not in titles
+    assert len(set(titles)) == len(titles)
     old = opened(v="1", preset="doc-001-legacy@1").selectbox(key="preset")
-    assert old.value == "doc-001-legacy@1" and "Document · GRADE, legacy" in old.options
+    assert old.value == "doc-001-legacy@1" and f"{title} (release 1)" in old.options
+
+
+def test_a_recipe_has_what_was_published_beside_its_estimate() -> None:
+    app = opened(v="9", preset="torchtune-8b-lora@1")
+    said = words(app)
+    assert "Published: 16.2 GiB peak" in said and "Headroom: 17." in said
+    assert "https://github.com/pytorch/torchtune/blob/" in said
+    app.selectbox(key="preset").set_value("grpo-7b@1").run()
+    assert not app.exception and "Published:" not in words(app)
 
 
 def test_models_come_by_popularity_with_their_sizes() -> None:
@@ -180,7 +195,7 @@ def test_a_link_that_was_cut_off_is_told_in_labels() -> None:
     text = urlencode(to_query(plan, "grpo-lora-1gpu@1")).partition("uning=")[0]
     app = opened(**dict(parse_qsl(text, keep_blank_values=True)))
     said = words(app).replace("\\", "")
-    assert "1 thing to correct" in said and "The link was cut off" in said
+    assert "1 part of this link" in said and "The link was cut off" in said
     assert "from “Fine-tuning” to “Autocast”" in said
 
 

@@ -88,7 +88,7 @@ def test_a_key_is_named_once() -> None:
 
 
 def test_one_problem_is_one_thing() -> None:
-    assert "The link has 1 thing to correct" in words(opened(v="1", gpus="many"))
+    assert "1 part of this link could not be used" in words(opened(v="1", gpus="many"))
 
 
 def test_a_plan_that_does_not_run_shows_no_money_and_no_hours() -> None:

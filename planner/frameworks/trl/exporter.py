@@ -42,6 +42,7 @@ from planner.launch.words import (
     lora_targets,
     other_framework_note,
     own_settings,
+    variation_note,
 )
 from planner.numeric import ceil_div
 from planner.plan.fields import PlanFields as Plan
@@ -227,6 +228,7 @@ def _sampled(plan: Plan) -> dict[str, object]:
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
+        **trainer_of(FRAMEWORK.name, plan.method).variations.get(plan.variation, {}),
         **(_validation(plan) if plan.eval_steps else {}),
     }
     if plan.reward == "model" and _script_of(plan).rewarded:
@@ -402,6 +404,7 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         ),
         *((True, note) for note in program_notes(program)),
         entropy_note(plan, ENTROPY_COEFFICIENT),
+        variation_note(plan),
         (
             plan.rollout == "vllm-colocated",
             f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets.",

@@ -35,6 +35,7 @@ from planner.launch.words import (
     kernels,
     other_framework_note,
     own_settings,
+    variation_note,
 )
 from planner.plan.fields import PlanFields as Plan
 from planner.units import read_count
@@ -192,6 +193,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         ),
         (plan.kl != "none", f"The KL coefficient is verl's default, {KL_COEFFICIENT}."),
         entropy_note(plan, ENTROPY_COEFFICIENT),
+        variation_note(plan),
         full_rows_note(plan),
         other_framework_note(plan, FRAMEWORK),
     )

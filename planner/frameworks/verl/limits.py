@@ -186,7 +186,7 @@ def _rollout(found: Obstacles) -> None:
     found.only(
         "resampling_factor",
         1.0,
-        why="The script that is written keeps every group; verl's filter_groups is not set here.",
+        why="The script keeps every group: verl's filter_groups (dynamic sampling) is not set.",
     )
     found.only(
         "validation_response_tokens",

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from planner.frameworks import framework_named
-from planner.methods import method_of, methods
+from planner.methods import method_of, methods, variations
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
 from planner.plan.rules import adapters, batches, gpus, not_modelled, precision, roles, savers
@@ -48,17 +48,32 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
 @cache
 def _of_other_methods(name: str) -> tuple[Rule, ...]:
     """What one method alone has, and this one cannot have."""
-    return tuple(
+    varied = (
+        Rule(
+            "variation",
+            _is("variation", variation),
+            f"{other.variations[variation].title} is a variation of {other.title} alone.",
+            f"Set variation to none, or method to {other.name}.",
+        )
+        for variation, other in variations().items()
+        if other.name != name
+    )
+    own = (
         Rule(
             field,
             _differs(field, plain := other.fields.model_fields[field].default),
-            f"Only {other.title} has it.",
+            f"Only {other.title} has this setting.",
             f"Set {field} to {str(plain).lower()}, or method to {other.name}.",
         )
         for other in methods().values()
         if other.name != name and other.fields
         for field in other.refused_elsewhere
     )
+    return (*varied, *own)
+
+
+def _is(field: str, value: str) -> Callable[[Any], Num]:
+    return lambda plan: getattr(plan, field) == value
 
 
 def _differs(field: str, plain: Any) -> Callable[[Any], Num]:

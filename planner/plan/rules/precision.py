@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "gradient_dtype",
         lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype,
-        "Gradients have the dtype of the weights they belong to when there is no master copy.",
+        "Without a master copy, gradients have the dtype of their weights.",
         "Set gradient_dtype to the value of dtype.",
     ),
     Rule(
@@ -78,13 +78,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "rollout_quantization",
         lambda p: p.rollout_quantization == "fp8" and not half(p),
-        "An engine makes fp8 weights of half-precision ones.",
+        "vLLM quantizes half-precision weights to fp8, not fp32 ones.",
         "Set rollout_quantization to none, or dtype to bf16.",
     ),
     Rule(
         "batch_shape",
         lambda p: p.batch_shape == "packed" and p.attention == "eager",
-        "Packed rows need a kernel that keeps sequences apart.",
+        "Packed rows need an attention kernel that keeps sequences apart.",
         "Set attention to flash or sdpa.",
     ),
     Rule(
@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "length_distribution",
         lambda p: p.length_distribution != "" and p.rollout == "in-graph",
-        "Generated in the training graph, every response has response_tokens.",
+        "Responses made in the training graph all have response_tokens tokens.",
         "Leave length_distribution empty.",
     ),
     Rule(

@@ -24,13 +24,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "reference",
         lambda p: p.reference == "dual-output" and not adapted(p),
-        "Only a model with adapters has the reference's weights in the forward that trains.",
+        "Without adapters the training forward does not contain the reference's weights.",
         "Set finetuning to lora, or reference to copy.",
     ),
     Rule(
         "reference",
         lambda p: p.reference in IN_LOSS and p.kl == "reward",
-        "This form makes reference log-probs in the loss, too late for a KL term in the reward.",
+        "This reference is scored inside the loss, too late for a KL term in the reward.",
         "Set kl to loss, or reference to copy, adapter-disabled or cached-logprobs.",
     ),
     Rule(

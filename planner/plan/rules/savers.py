@@ -34,7 +34,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "optimizer",
         lambda p: p.optimizer == "paged-adamw-8bit" and p.offload != "none",
-        "A paged optimizer leaves the GPU by itself, when room is short.",
+        "A paged optimizer moves to host RAM by itself when GPU memory is short.",
         "Set offload to none, or optimizer to adamw-8bit.",
     ),
     Rule(

@@ -167,7 +167,7 @@ class ReferenceFigures(Strict):
 class FootprintFigures(Strict):
     """The answer of any rung of evidence."""
 
-    v: Literal[1, 2, 3, 4, 5, 6, 7, 8] = ANSWER_VERSION
+    v: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9] = ANSWER_VERSION
     source: Literal["estimate", "dry run", "trial"]
     plan: Values
     verdict: VerdictFigures | None = None

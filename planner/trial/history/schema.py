@@ -11,10 +11,11 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Index, MetaData, String, Table, Text
 
+from planner.plan.pin import NAME_CHARACTERS
 from planner.trial.ask.result import TrialResult, now, read_result, result_json
 
 VERSION_TABLE = "headroom_schema"
-REVISIONS = ("1", "2")
+REVISIONS = ("1", "2", "3")
 """Versions of the schema, oldest first; the last is this release's."""
 
 PARTS = {
@@ -43,6 +44,15 @@ trials = Table(
     Column("seconds", Double, nullable=False),
     *(Column(name, Text, nullable=False) for name in (*PARTS, "rest")),
 )
+plans = Table(
+    "headroom_plans",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("created", String(20), nullable=False),
+    Column("name", String(NAME_CHARACTERS), nullable=False),
+    Column("link", Text, nullable=False),
+)
+"""Plans that somebody named and kept, each as its complete link."""
 for _name in SEARCHED:
     Index(f"headroom_trials_{_name}", trials.c[_name])
 

@@ -111,7 +111,7 @@ class History:
         """Store results, all of them or (when an error ends it) none; known ids are skipped."""
         added: list[str] = []
         known: list[TrialResult] = []
-        with self._transaction(writes=True) as connection:
+        with self.transaction(writes=True) as connection:
             for result in results:
                 if _insert(connection, result):
                     added.append(result.id)
@@ -134,7 +134,7 @@ class History:
         Raises:
             HistoryError: when the row holds something else than a trial.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             row = connection.execute(select(trials).where(trials.c.id == identifier)).first()
         return None if row is None else self._read(row)
 
@@ -142,7 +142,7 @@ class History:
         """Lines of the trials that are meant, newest first; their parts are not read."""
         columns = (trials.c[one.name] for one in fields(Summary))
         query = (filter or Filter()).chosen(select(*columns))
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return [Summary(**row) for row in rows]
 
@@ -156,7 +156,7 @@ class History:
     def delete(self, identifiers: Iterable[str]) -> int:
         """Delete trials; returns how many there were."""
         meant = list(identifiers)
-        with self._transaction(writes=True) as connection:
+        with self.transaction(writes=True) as connection:
             count = sum(
                 connection.execute(delete(trials).where(trials.c.id == identifier)).rowcount
                 for identifier in meant
@@ -168,11 +168,12 @@ class History:
 
     def count(self) -> int:
         """How many trials there are."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             return int(connection.execute(select(func.count()).select_from(trials)).scalar_one())
 
     @contextmanager
-    def _transaction(self, writes: bool = False) -> Iterator[Connection]:
+    def transaction(self, writes: bool = False) -> Iterator[Connection]:
+        """A connection in a transaction of its own; errors of the database as sentences."""
         with in_words(self.place):
             opened = self.engine.connect().execution_options(**{place.WRITES: writes})
             with opened as connection, connection.begin():

@@ -38,7 +38,7 @@ def card(document: Document) -> None:
             own.below()
         total = len(document.claims)
         wrong = sum(one.judgement == "does not follow" for one in document.claims)
-        title = f"Its {total} claims: {wrong} do not follow from its own numbers"
+        title = f"All {total} claims: {wrong} do not follow from the document's own numbers"
         with folded(title, f"claims-{number}", ":material/fact_check:") as is_open:
             if is_open:
                 claims.tables(document.groups)

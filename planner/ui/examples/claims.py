@@ -21,9 +21,9 @@ NOTHING = "—"
 def tables(groups: Mapping[str, tuple[Claim, ...]]) -> None:
     """Each group of a document's claims under its heading."""
     st.caption(
-        "The formula and its inputs are the document's own; the verdict says whether its number "
-        "follows from them, and how far the number is from ours. What is in *Tested* fails when "
-        "ours is no longer right."
+        "Formula and inputs are the document's own. The verdict says whether its number follows "
+        "from them and how far it is from ours. *Tested* names the test that fails if ours is "
+        "wrong."
     )
     for heading, claims in groups.items():
         st.markdown(f"**{heading}**")

@@ -54,13 +54,13 @@ def intuitor_against_ppo() -> None:
         ("The document: PPO", "13.2 GB", "in all"),
         ("The document: Intuitor", "481 GB", "36 times PPO"),
         (
-            "Planned: PPO",
+            "Headroom: PPO",
             session.read(other.device_bytes),
             other.worst.name,
             "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
         ),
         (
-            "Planned: Intuitor",
+            "Headroom: Intuitor",
             session.read(mine.device_bytes),
             f"{mine.device_bytes / other.device_bytes:.2f} times PPO",
             "Peak per GPU on eight H100, as the method's own trainer runs it.",
@@ -88,7 +88,7 @@ def scaling() -> None:
             cells[f"{name}: claimed"] = claim.written
             cells["by its formula" + " " * n] = value(claim, claim.derived)
         mine, other = (own_peak.size_bytes(found, own) for found in (a, b))
-        pool = {"**Engine's pool**": session.read(a.engine_bytes)} if own else {}
+        pool = {"**vLLM reserves**": session.read(a.engine_bytes)} if own else {}
         rows.append(
             {
                 **cells,
@@ -100,15 +100,15 @@ def scaling() -> None:
         )
     st.table(pd.DataFrame(rows).set_index("Tokens"))
     st.caption(
-        f"Planned: {'the trainer’s own' if own else 'the driver’s'} peak of one of eight H100, "
-        "from this app's estimate of both plans. The "
+        f"Planned columns: {'the trainer’s own' if own else 'the driver’s'} peak on one of eight "
+        "H100, by this app's estimate. The "
         "document's columns are whole-run figures of one undivided batch."
     )
 
 
 def as_written() -> None:
     """The document's assumptions as plans one can open."""
-    st.subheader("Its assumptions, planned literally", anchor=False)
+    st.subheader("The document's assumptions as plans", anchor=False)
     plan = presets()[AS_WRITTEN["Intuitor"]].plan
     premise = compute.footprint(plan)
     honest = compute.footprint(plan.changed(self_certainty_gradient=False))
@@ -135,7 +135,7 @@ def activations() -> None:
         ("Its own sum", value(last, last.derived), "in bytes"),
         ("With the true shapes", value(last, doc_004.INVENTORY.value / GB), "the same inventory"),
         (
-            "What autograd keeps",
+            "What autograd saves",
             session.read(forward.by_category().get("activations", 0)),
             "activations, planned",
             "The exact sum over every operation of the layers, eager attention, LoRA on all "

@@ -31,7 +31,7 @@ def optimised() -> None:
         "forwards over the whole row is what fills the card."
     )
     st.markdown(doc_001.DIFFERENT_LOSS)
-    st.subheader("One option upon the other, dry-run", anchor=False)
+    st.subheader("One optimization after another, by dry run", anchor=False)
     runs(dry_runs.LADDER)
     st.markdown(_ladder())
     runs(dry_runs.ASIDE)
@@ -65,11 +65,11 @@ def out_of_memory() -> None:
         ),
     )
     st.markdown(
-        "The card's size is not the step's need: it needs nearly twice the card. After the changes "
-        "the **first** step is the one to plan for. The model is still in evaluation mode then, "
-        "where transformers recomputes nothing, and the graph of every token is kept."
+        "78 GB is the size of the GPU; the step needs nearly twice that. After the changes, plan "
+        "for the **first** step: the model is still in evaluation mode then, where transformers "
+        "recomputes nothing, and the graph of every token is kept."
     )
-    st.subheader("The run, dry-run", anchor=False)
+    st.subheader("The run, by dry run", anchor=False)
     runs(dry_runs.RUN_002)
     _how()
     st.caption(
@@ -77,7 +77,7 @@ def out_of_memory() -> None:
         "have. As coded the first step keeps 19.2 GB of activations where these keep 19.8: masks "
         "and half-precision inputs of the adapters for fp32 ones."
     )
-    st.subheader("The same, and document 001's, as coded", anchor=False)
+    st.subheader("The same runs exactly as coded, and those of the six optimizations", anchor=False)
     runs(dry_runs.AS_CODED)
     _buttons("002", dry_runs.BEFORE, dry_runs.FIRST_STEP, dry_runs.AFTER)
 
@@ -107,7 +107,7 @@ def _how() -> None:
     """What the columns of the tables above say."""
     st.caption(
         "Estimate and dry run: what tensors ask for at the peak, by formula, and by running the "
-        "step on tensors without data (torch {torch}, transformers {transformers}, peft {peft}). "
+        "step on fake tensors (torch {torch}, transformers {transformers}, peft {peft}). "
         "*On the card* adds the allocator and the CUDA context, estimated.".format(
             **dry_runs.versions()
         )

@@ -54,9 +54,9 @@ def intuitor_against_ppo() -> None:
             place["Intuitor, claimed"],
             f"{place['Intuitor, claimed'] / place['PPO, claimed']:.0f} times PPO",
         ),
-        ("Planned: PPO", place["PPO, planned"], "each of eight cards"),
+        ("Headroom: PPO", place["PPO, planned"], "each of eight cards"),
         (
-            "Planned: Intuitor",
+            "Headroom: Intuitor",
             place["Intuitor, planned"],
             f"{place['Intuitor, planned'] / place['PPO, planned']:.2f} times PPO",
         ),

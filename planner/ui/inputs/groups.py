@@ -152,7 +152,7 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Method and framework",
         ":material/deployed_code:",
-        (("method",), ("framework", "finetuning")),
+        (("method", "variation"), ("framework", "finetuning")),
         (PRECISION, ROLES, *OWN),
     ),
     Section("Hardware", ":material/memory:", (("gpu", "gpus"),), (HARDWARE,)),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from planner.examples.recipes import beside
 from planner.plan.chosen import Change, differences
 from planner.plan.presets import DOCUMENTS, Preset, listed
 from planner.ui.elements import popped
 from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
+from planner.ui.trial.allowed import permitted
 from planner.wording.choices import spoken
 from planner.wording.display import plain
 from planner.wording.fields import short_label
@@ -30,7 +32,8 @@ def preset_input(draft: Draft) -> None:
         key="preset",
         format_func=lambda key: titles[key],
         help=f"{draft.base.task}: {draft.base.description}\n\nA preset is a complete plan that "
-        f"never changes once released; links name it as `{draft.preset}`.",
+        f"never changes once released; links name it as `{draft.preset}`. Recipes are public runs, "
+        "with what was published of them; worked examples are explained on the Examples page.",
     )
     changes = differences(draft.base.plan.model_dump(), draft.values)
     # Always there, so that the inputs below keep their place.
@@ -46,10 +49,42 @@ def preset_input(draft: Draft) -> None:
             args=(draft.preset,),
             key="start-over",
         )
+        _kept(draft)
+    if draft.base.published is not None:
+        _published(draft.base)
+
+
+def _kept(draft: Draft) -> None:
+    """The visitor's own plans, where this machine may store them."""
+    if not permitted():
+        return
+    with popped("My plans", "kept-plans", icon=":material/bookmarks:") as opened:
+        if opened:
+            # The store loads SQLAlchemy, which no first page waits for.
+            from planner.ui import kept
+
+            kept.shelf(draft.plan)
 
 
 def _titled(preset: Preset) -> str:
-    return f"Document · {preset.title}" if preset.task == DOCUMENTS else preset.title
+    group = "Worked example" if preset.task == DOCUMENTS else "Recipe" if preset.published else ""
+    return f"{group} · {preset.title}" if group else preset.title
+
+
+def _published(recipe: Preset) -> None:
+    """What its source says of a recipe, and what an estimate says of it as it was opened."""
+    found = recipe.published
+    assert found is not None
+    lines = [f"- Published: {said}  \n  Headroom: {ours}" for said, ours in beside(recipe)]
+    st.caption(
+        "\n".join(
+            (
+                f"The recipe as released, by its [source]({found.source}), read {found.read}:\n",
+                *lines,
+                f"\n{found.differs}",
+            )
+        )
+    )
 
 
 def _differences(changes: tuple[Change, ...]) -> None:

@@ -19,13 +19,17 @@ from planner.ui.elements import folded, segments
 from planner.ui.inputs import finder, lengths, widgets
 from planner.ui.inputs.gpu import gpu_input
 from planner.ui.inputs.groups import SECTIONS, Group, Section
+from planner.ui.inputs.method import method_input
 from planner.ui.inputs.model import model_input
 from planner.ui.inputs.preset import preset_input
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.wording.display import plain
 
-OWN: Mapping[str, Callable[[Draft], None]] = {"gpu": gpu_input}
+OWN: Mapping[str, Callable[[Draft], None]] = {
+    "method": method_input,
+    "gpu": gpu_input,
+}
 """Rows that draw themselves, by their first field."""
 
 

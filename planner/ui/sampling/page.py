@@ -68,8 +68,8 @@ def _about_the_link() -> None:
     if reading is None:
         return
     with st.container(border=True):
-        lead = "The rest of it is used." if reading.plan is not None else "Nothing of it is used."
-        st.markdown(f":material/link_off: **The link has something to correct.** {lead}")
+        lead = "The rest is used." if reading.plan is not None else "The inputs stay as they were."
+        st.markdown(f":material/link_off: **Part of this link could not be used.** {lead}")
         bullets(spoken(problem.sentence) for problem in reading.problems)
         st.button("Understood", on_click=state.dismiss, key="dismiss-sampling-reading")
 

@@ -28,6 +28,24 @@ _SAYS = "TRL stops: the generation batch must be divisible by the global batch s
 WHOLE = whole(_SAYS, _SAYS)
 """``__post_init__`` of grpo_config.py and rloo_config.py in 1.16.0: a ``ValueError``."""
 
+VARIATIONS: dict[str, dict[str, object]] = {
+    "dapo": {
+        "loss_type": "dapo",
+        "epsilon": 0.2,
+        "epsilon_high": 0.28,
+        "mask_truncated_completions": True,
+    },
+    "dr-grpo": {"loss_type": "dr_grpo", "scale_rewards": "none"},
+    "gspo": {
+        "loss_type": "grpo",
+        "importance_sampling_level": "sequence",
+        "epsilon": 3e-4,
+        "epsilon_high": 4e-4,
+    },
+    "cispo": {"loss_type": "cispo", "epsilon_high": 5.0},
+}
+"""As their papers have them, in the words of ``GRPOConfig`` of 1.16.0 (grpo_config.py)."""
+
 TRAINER = Trainer(
     rules=(
         *WHOLE,
@@ -41,6 +59,7 @@ TRAINER = Trainer(
     export=Script(
         samples=True, kl=("none", "loss"), entropy=True, weighted="density_grpo.py"
     ),
+    variations=VARIATIONS,
     own=Own(
         trainer="GRPOTrainer",
         config="GRPOConfig",
