@@ -73,7 +73,7 @@ def show(plan: Plan, framework: str) -> None:
         st.markdown("\n".join(f"- {note}" for note in launch.notes))
 
 
-DRAWN = {"": "All alike", ONLINE: "By density weights"}
+DRAWN = {"": "Uniform", ONLINE: "Density-weighted"}
 
 
 def _density_weights(plan: Plan, framework: str) -> str:
@@ -82,7 +82,7 @@ def _density_weights(plan: Plan, framework: str) -> str:
         return ""
     st.session_state.setdefault("density weights", "")
     return segments(
-        "Prompts are drawn",
+        "Prompt sampling",
         tuple(DRAWN),
         "density weights",
         format_func=DRAWN.__getitem__,

@@ -13,8 +13,11 @@ import pandas as pd
 import streamlit as st
 
 from planner.advice.cards import Choice, Goal, best, smallest
+from planner.catalog import gpu
+from planner.cost import price_of
 from planner.footprint import Footprint
-from planner.plan import Plan
+from planner.plan import Plan, try_plan
+from planner.plan.facts import facts_of
 from planner.search.ask import Mending
 from planner.ui import compute
 from planner.ui.elements import ROW, alike, card_share_column, numbers, row, said
@@ -28,23 +31,24 @@ POLL = "500ms"
 WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
-    "Nothing else of the plan changes; several GPUs shard what one has whole. Prices are the "
-    "middle of the catalog's; where nobody has listed one, there is no cost."
+    "The rest of the plan stays the same; a plan of one GPU is sharded with FSDP2 on more. Prices "
+    "are the middle of each GPU's listed range; without one there is no cost."
 )
 MEND = (
-    "Each that is out of memory is made to fit by itself, as Make it fit does, keeping weights, "
-    "responses and GPUs. Some 5 to 15 seconds, in a process of its own."
+    "Changes settings of each plan that is out of memory until it fits, as Make it fit does; "
+    "keeps model, lengths and GPUs. Takes 5 to 15 seconds."
 )
 
 
 def show(footprint: Footprint) -> None:
     """The table, what is least in it, and a button in each row that takes it."""
     plan = footprint.plan
-    with st.spinner("Judging the plan on every card…"):
+    with st.spinner("Estimating the plan on every GPU…"):
         found = compute.on_other_gpus(plan)
     mine = _mending(plan)
     mended = (mine.found if mine is not None else None) or ()
     place = st.container()
+    found = _of_vendor(plan, found)
     every = _choices(plan, found, mine)
     instead = {(one.gpu, one.gpus): one for one in mended}
     found = tuple(instead.get((one.gpu, one.gpus), one) for one in found)
@@ -55,7 +59,7 @@ def show(footprint: Footprint) -> None:
         key=lambda one: (WORDS[one.word], one.usd_run is None, one.usd_run or one.gpus),
     )
     if not shown:
-        st.info("This plan fits on no card of the catalog, however many of it.")
+        st.info("This plan fits on none of these GPUs, in any number.")
         return
     rows = _table(plan, shown)
     st.dataframe(
@@ -63,8 +67,8 @@ def show(footprint: Footprint) -> None:
         hide_index=True,
         height=(min(len(shown), MOST_ROWS) + 1) * ROW + 3,
         key="other-gpus",
-        alt="The plan on every card, by how many: verdict, peak, seconds of a step, cost of the "
-        "run; Apply takes a row",
+        alt="The plan on every GPU, by how many: verdict, peak, step time, price, cost of the run; "
+        "Apply takes a row",
         column_config={
             "Apply": st.column_config.ButtonColumn(
                 "", width=90, pinned=True, on_click=_apply, args=(shown,), key=APPLY
@@ -75,15 +79,22 @@ def show(footprint: Footprint) -> None:
     _named_row(plan, shown)
 
 
+def _of_vendor(plan: Plan, found: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Those of the plan's own vendor, unless the visitor wants to see all."""
+    vendor = facts_of(plan).gpu.vendor
+    only = vendor and st.toggle(f"{vendor} only", value=True, key="own-vendor")
+    return tuple(one for one in found if not only or gpu(one.gpu).vendor == vendor)
+
+
 def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
     """Whether all rows are shown; and the way to what else would fit."""
     failing = sum(one.word == "out of memory" for one in found)
     running = mine is not None and mine.running
     with row("other-gpus-choices"):
-        every = st.toggle("Also what does not fit", key="all-gpus", help=MEANING)
+        every = st.toggle("Show GPUs where it does not fit", key="all-gpus", help=MEANING)
         if failing and (mine is None or mine.given_up or mine.error):
             st.button(
-                f"Make the other {failing} fit",
+                f"Find settings that make the other {failing} fit",
                 key="mend-gpus",
                 icon=":material/build:",
                 on_click=_mend,
@@ -95,9 +106,9 @@ def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
         st.warning(said(mine.error), icon=":material/info:")
     elif mine is not None and mine.found is not None:
         st.caption(
-            f"{len(mine.found)} of the {failing} that are out of memory fit once they are mended, "
-            f"each by what its row says; worked out in {read_seconds(mine.took_seconds)}. "
-            "Recommend looks at adapters and other lengths as well."
+            f"{len(mine.found)} of the {failing} that are out of memory fit with the changes that "
+            f"their rows name; found in {read_seconds(mine.took_seconds)}. Recommend also "
+            "considers LoRA and other lengths."
         )
     return every
 
@@ -136,7 +147,7 @@ def _named_row(plan: Plan, shown: Sequence[Choice]) -> None:
         st.session_state[CHOSEN] = 0
     with st.container(horizontal=True, vertical_alignment="bottom", key="take-gpus"):
         place = st.selectbox(
-            "Or by name",
+            "Or choose by name",
             range(len(shown)),
             key=CHOSEN,
             format_func=lambda at: f"{_named(shown[at])}: {shown[at].word}",
@@ -153,7 +164,7 @@ def _named_row(plan: Plan, shown: Sequence[Choice]) -> None:
             args=(dict(one.changes),),
         )
     if one.mended:
-        st.caption(f"Mended by: {labelled(one.mended)}.")
+        st.caption(f"Changes: {labelled(one.mended)}.")
 
 
 def _apply(shown: Sequence[Choice]) -> None:
@@ -175,9 +186,10 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
             else ":material/check: Apply",
             "GPU": one.name,
             "Count": one.gpus,
-            "Verdict": f"{one.word}, mended" if one.mended else one.word,
-            **({"Mended by": labelled(one.mended)} if mended else {}),
+            "Verdict": f"{one.word}, changed" if one.mended else one.word,
+            **({"Changes": labelled(one.mended)} if mended else {}),
             "Step, s": one.step_seconds,
+            "GPU-hour, $": _per_hour(plan, one),
             "Run, $": one.usd_run,
             f"Peak, {unit.name}": unit.value(one.device_bytes) if one.device_bytes else None,
             "Of card": round(one.device_bytes / one.budget_bytes, 2)
@@ -193,13 +205,20 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
     )
 
 
+def _per_hour(plan: Plan, one: Choice) -> float | None:
+    """Dollars of a GPU for an hour, as the row's cost has them; None where nobody lists one."""
+    made, _ = try_plan({**plan.model_dump(), **one.changes})
+    return None if made is None else price_of(made).per_gpu_hour
+
+
 def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "Of card": card_share_column(),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),
         **alike(rows, ["Step, s", "Step, s: from", "to"]),
+        **numbers(["GPU-hour, $"], "%.2f"),
         **numbers(["Run, $", "Run, $: from", "to "], "%,.0f"),
-        "Mended by": st.column_config.TextColumn(width=260),
+        "Changes": st.column_config.TextColumn(width=260),
     }
 
 
@@ -211,7 +230,7 @@ def _least(found: Sequence[Choice]) -> None:
         least = best(found, goal)
         if least is not None:
             first, ties = least
-            tied = f" ({read_count(len(ties), 'other')} inside its error)" if ties else ""
+            tied = f" ({read_count(len(ties), 'other')} too close to call)" if ties else ""
             lines.append(f"**{word}**: {_named(first)}{_figure(first, goal)}{tied}")
     fewest = smallest(found)
     if fewest is not None:
@@ -221,7 +240,7 @@ def _least(found: Sequence[Choice]) -> None:
 
 
 def _named(one: Choice) -> str:
-    return f"{one.gpus} × {one.name}{' once mended' if one.mended else ''}"
+    return f"{one.gpus} × {one.name}{' with changes' if one.mended else ''}"
 
 
 def _figure(one: Choice, goal: Goal) -> str:
