@@ -15,6 +15,7 @@ COMES_OF_IT = {
     "8 × A100 40GB, 14B, 8 k": r"^(Fits|Tight)\. Peak .*all that was asked for\.$",
     "the cheapest of eight cards": r"^Cheapest: (?!.*Instinct).*\$.*too close to call",
     "keyboard only": r"Edited: (Tight|Out of memory|Does not run|Does not start).*Applied: Fits",
+    "cheapest 32B, 16 k, up to 64 GPUs": r"^Knee of .* cost, .* faster.*As a plan: Fits.*A script",
     "420 px": r"in sight at first, in sight while editing\.$",
 }
 """Walks, and what a result says."""
