@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.plan.chosen import followed
 from planner.plan.presets import presets
 from planner.search.ask import Searching
-from planner.search.wish import Wish
+from planner.search.wish import Wish, shopping
 
 CARDS = (
     *("a100-40gb", "a100-80gb", "h100-80gb", "h200-141gb"),
@@ -27,6 +27,12 @@ WISHES: Mapping[str, Wish] = {
     "fit": Wish(goal="fit"),
     "cheapest": Wish(goal="cheapest"),
     "cheapest of eight cards": Wish(goal="cheapest", cards=CARDS),
+    "default: cheapest of all cards": Wish(
+        goal="cheapest", free=shopping("cheapest"), vendor="nvidia"
+    ),
+    "cheapest of all cards, up to 64 GPUs": Wish(
+        goal="cheapest", free=shopping("cheapest"), vendor="nvidia", max_gpus=64
+    ),
     "fewest of up to 64 GPUs": Wish(goal="fewest-gpus", max_gpus=64),
     "longest response": Wish(goal="longest"),
 }

@@ -114,6 +114,13 @@ HELD: dict[str, dict[str, Check | str]] = {
         "([coefficients.md](coefficients.md)).": ("tests/formulas/test_activations_model.py"),
     },
     "A GPU": {
+        "A named provider's price for a GPU is a row of `planner/catalog/offers.json`, with kind "
+        "(*on demand*, *spot*, or empty if the source does not say), date and source.": (
+            "tests/catalog/test_offers.py"
+        ),
+        "Without one, Recommend says that the catalog has no provider's price for it.": (
+            "tests/search/test_cards.py"
+        ),
         "The budget is `memory_torch_bytes`, the least that torch was seen to report, never "
         "the advertised size; with `null` there the GPU is listed as unsupported.": (
             a_card_nobody_has_seen_is_listed_as_unsupported

@@ -11,7 +11,7 @@ from planner.charts.multiples import SHAPES, Spec, pointer, stacked, tip, title,
 from planner.charts.panel import PALETTE, WIDEST
 
 HEIGHT = 150
-PANELS = (("usd", "Dollars of the run"), ("seconds", "Seconds per step"))
+PANELS = (("usd", "Dollars per run"), ("seconds", "Seconds per step"))
 
 
 def cards(rows: pd.DataFrame, *, unit: str, ink: str = INK["light"]) -> Spec:
@@ -29,15 +29,15 @@ def cards(rows: pd.DataFrame, *, unit: str, ink: str = INK["light"]) -> Spec:
     tips = [
         tip("card", "card"),
         tip("verdict", "verdict"),
-        tip("limit", "limit met"),
+        tip("limit", "limit"),
         tip("phase", "worst phase"),
         *(
             tip(f"{name}{end}", f"{text}{word}", ",.3~r")
             for name, text in PANELS
             for end, word in (("", ""), ("_low", ", at least"), ("_high", ", at most"))
         ),
-        tip("need", f"needed beside the pool, {unit}", ",.1f"),
-        tip("peak", f"driver's peak, {unit}", ",.1f"),
+        tip("need", f"training peak, {unit}", ",.1f"),
+        tip("peak", f"GPU peak, {unit}", ",.1f"),
         tip("size", f"card, {unit}", ",.1f"),
     ]
     known = [panel for panel in PANELS if rows[panel[0]].notna().any()]

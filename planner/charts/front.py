@@ -1,4 +1,4 @@
-"""Dollars against hours of plans that no other beats in both, with intervals. No Streamlit."""
+"""The Pareto front of cost and time: plans that no other beats in both. No Streamlit."""
 
 from __future__ import annotations
 

@@ -115,7 +115,8 @@ def domain_of(panel: Panel, rows: pd.DataFrame) -> tuple[tuple[float, float], bo
     top = max([highest, *(float(end) for end in ends if end == end)])
     top = min(top, WIDEST * highest)
     if least > 0 and highest / least > STEEP:
-        return (0.7 * least, 1.3 * top), True
+        lows = (float(rows[line.low].min()) for line in panel.lines if line.low)
+        return (0.7 * min([least, *(low for low in lows if low > 0)]), 1.3 * top), True
     return (0.0, 1.15 * top or 1.0), False
 
 

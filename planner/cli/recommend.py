@@ -1,4 +1,4 @@
-"""``python -m planner recommend PLAN --goal cheapest``: three plans that meet a goal best."""
+"""``python -m planner recommend PLAN --goal cheapest``: the plans that meet a goal best."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from planner.catalog.card_names import card_key
+from planner.catalog.offers import offers
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
 from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.search import Found, Recommendation, search
-from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
+from planner.search.options import priced
+from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish, chosen_from, shopping
 
 OPTIONS = {
     "max_gpus": "--max-gpus",
@@ -24,48 +26,56 @@ OPTIONS = {
     "deadline_hours": "--deadline",
 }
 """A wish's fields by what a command calls them, where it is another word."""
+NO_PRICE = "The catalog has no provider's price for this GPU."
+FILTERS = {
+    "vendor": "only GPUs of this vendor, PLAN's included",
+    "provider": "costs at this provider's cheapest listed price; GPUs it does not list are left "
+    "out",
+    "offer": "costs at the cheapest on-demand or spot price listed, not the middle of the range",
+}
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
-    parser.add_argument("--goal", choices=GOALS, default="fit", help="what to optimize for")
-    parser.add_argument("--max-gpus", type=int, default=0, metavar="N", help="most GPUs to use")
+    parser.add_argument("--goal", choices=GOALS, default="cheapest", help="how plans are ranked")
+    parser.add_argument("--max-gpus", type=int, default=0, metavar="N", help="up to this many GPUs")
     parser.add_argument(
-        "--cards", default="", metavar="KEY,KEY", help="GPUs to consider besides the plan's"
+        "--cards",
+        default="",
+        metavar="KEY,KEY",
+        help="GPUs to consider besides PLAN's, or 'any' with a listed price; 'any' is the default "
+        "for goals about cost, time and GPUs, unless PLAN sets a GPU",
     )
+    words = chosen_from()
+    for name, text in FILTERS.items():
+        parser.add_argument(f"--{name}", choices=words[name], default="", help=text)
+    parser.add_argument("--budget", type=float, default=0.0, metavar="USD", help="for the run")
+    parser.add_argument("--deadline", type=float, default=0.0, metavar="HOURS", help="for the run")
     parser.add_argument(
-        "--budget", type=float, default=0.0, metavar="USD", help="most the run may cost"
+        "--lora", action="store_true", help="consider LoRA instead of full fine-tuning"
     )
-    parser.add_argument(
-        "--deadline", type=float, default=0.0, metavar="HOURS", help="longest the run may take"
-    )
-    parser.add_argument(
-        "--lora", action="store_true", help="also consider LoRA instead of full fine-tuning"
-    )
-    parser.add_argument(
-        "--separate", action="store_true", help="also consider dedicated rollout GPUs"
-    )
+    parser.add_argument("--separate", action="store_true", help="consider dedicated rollout GPUs")
     parser.add_argument(
         "--framework",
         choices=exported(),
         default="",
-        help="framework whose launch script the plans must have; by default the plan's own, or "
-        "the first that can train it",
+        help="the framework that launches the plans; otherwise PLAN's own, or the first with a "
+        "launch script where PLAN's has none and PLAN does not set it",
     )
     parser.add_argument(
         "--free",
         default="",
         metavar="FIELDS",
-        help="fields that may change, of "
-        f"{', '.join(SEARCHED)}; by default all of these that PLAN does not set",
+        help=f"the only fields that may change, of {', '.join(SEARCHED)}; otherwise all of them "
+        "that PLAN does not set, except response length, LoRA and dedicated rollout GPUs",
     )
     parser.add_argument(
         "--dry-run",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="check the best plan with a dry run, and the next one if that disagrees; takes "
-        "seconds to minutes, no GPU (the default)",
+        help="check the recommended plan with a dry run, and the next one if it disagrees; seconds "
+        "to minutes, no GPU (the default)",
     )
     may_be_json(parser)
     may_fail(parser)
@@ -109,11 +119,11 @@ def after_dry_runs(found: Found, execute: bool = True) -> Found:
             stored = port.remembered(one.plan)
             return one if stored is None else checked(one, stored)
         if sys.stderr.isatty():
-            print(f"Dry run of the {one.name} plan …", file=sys.stderr)
+            print(f"Dry run of the {one.called} plan …", file=sys.stderr)
         try:
             return checked(one, port.run(one.plan))
         except DryRunError as error:
-            return replace(one, reason=f"No dry run: {error}")
+            return replace(one, reason=f"The dry run failed: {error}")
 
     try:
         return replace(found, recommendations=followed_up(found.recommendations, check))
@@ -126,31 +136,33 @@ def _outcome(found: Found) -> str:
     from planner.search.check import lead
 
     said = [
-        f"{one.name}: {SAID[one.checked]}{f' {one.reason}' if one.reason else ''}"
+        f"{one.called}: {SAID[one.checked]}{f' {one.reason}' if one.reason else ''}"
         for one in found.recommendations
         if one.checked != "unchecked" or one.reason
     ]
-    return "\n".join((*said, f"Take the {lead(found.recommendations).name} plan."))
+    return "\n".join((*said, f"Take the {lead(found.recommendations).called} plan."))
 
 
 SAID = {
     "agrees": "its dry run agrees.",
-    "demoted": "demoted, its dry run disagrees.",
-    "unchecked": "estimated, unchecked.",
+    "demoted": "its dry run disagrees.",
+    "unchecked": "estimate only.",
 }
 
 
 def _wish(arguments: argparse.Namespace) -> Wish:
-    free = _words(arguments.free) or USUAL
+    free = _words(arguments.free) or (USUAL if arguments.cards else shopping(arguments.goal))
+    cards = priced() if arguments.cards == "any" else map(card_key, _words(arguments.cards))
     return Wish(
         goal=arguments.goal,
         free=(*free, *PLACEMENT) if arguments.separate else free,
         max_gpus=arguments.max_gpus,
-        cards=tuple(map(card_key, _words(arguments.cards))),
+        cards=tuple(cards),
         budget_usd=arguments.budget,
         deadline_hours=arguments.deadline,
         lora_allowed=arguments.lora,
         framework=arguments.framework,
+        **{name: getattr(arguments, name) for name in FILTERS},
     )
 
 
@@ -170,17 +182,21 @@ def _json(found: Found) -> dict[str, Any]:
         "recommendations": [
             {
                 "name": one.name,
+                "also": list(one.also),
                 "plan": one.plan.model_dump(),
                 "footprint": answer_json(one.footprint),
                 "why": one.why,
                 "differences": [asdict(change) for change in one.differences],
                 "trade_offs": list(one.trade_offs),
                 "launch": one.launch,
+                "prices": [offer.model_dump() for offer in offers(one.plan.gpu)],
                 "checked": one.checked,
                 "reason": one.reason,
             }
             for one in found.recommendations
         ],
+        "same": found.same,
+        "knee": found.knee,
         "front": [asdict(point) for point in found.front],
         "ties": [asdict(tie) for tie in found.ties],
         "misses": [asdict(miss) for miss in found.misses],
@@ -194,8 +210,8 @@ def _text(found: Found) -> str:
     framework, own = found.wish.framework, found.plan.framework
     if framework and framework != own:
         lines += [
-            f"For {framework_named(framework).label}'s script: {framework_named(own).label} has "
-            f"none for this plan. --framework {own} stays with it.",
+            f"Plans for {framework_named(framework).label}: {framework_named(own).label} has no "
+            f"launch script for this plan. Use --framework {own} to keep it anyway.",
             "",
         ]
     for one in found.recommendations:
@@ -203,27 +219,35 @@ def _text(found: Found) -> str:
             f"  {change.field}: {change.before} -> {change.after}" for change in one.differences
         ]
         lines += [
-            f"{one.name}: {one.footprint.verdict.word}",
+            f"{one.called}: {one.footprint.verdict.word}",
             f"  {one.why}",
-            *(changes or ["  Nothing changes."]),
-            *(f"  gives up: {sentence}" for sentence in one.trade_offs),
+            *(changes or ["  Your plan, unchanged."]),
+            *(f"  trade-off: {sentence}" for sentence in one.trade_offs),
             f"  {one.launch}",
+            *(
+                f"  {offer.provider} {offer.usd_per_hour:.2f} $/h"
+                f"{offer.kind and f' {offer.kind}'} ({offer.date})"
+                for offer in offers(one.plan.gpu)
+            ),
+            *([] if offers(one.plan.gpu) else [f"  {NO_PRICE}"]),
             f"  ?{to_query_string(one.plan, short=True)}",
             "",
         ]
+    lines += filter(None, (found.knee, found.same))
     if not found.recommendations:
         closest = (f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses)
-        lines += ["Nothing that may change makes this plan fit. The closest:", *closest]
+        lines += ["No plan within these limits fits. The closest:", *closest]
     judged = found.judged
     lines += [
         *(
-            f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
+            f"tie with {tie.of}, too close to call: {_changed(tie.changes)}: {tie.figure}; "
+            f"{tie.apart}"
             for tie in found.ties
         ),
-        *(f"left out: {sentence}" for sentence in found.left_out),
-        f"{judged.plans:,} plans judged, {judged.combinations:,} combinations of categories, of "
-        f"{judged.reach:,}, in {judged.seconds:.1f} s. These are estimates; a dry run checks "
-        "the one to take.",
+        *(f"not searched: {sentence}" for sentence in found.left_out),
+        f"{judged.plans:,} plans estimated in {judged.seconds:.1f} s "
+        f"({judged.combinations:,} combinations of settings). These are "
+        "estimates.",
     ]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The plans that a search recommends, as rows of a report; those of several names stand once."""
+"""The plans that a search recommends, as rows of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planner.wording.fields import short_label
 CHECKED = {
     "agrees": "its dry run agrees",
     "demoted": "its dry run disagrees",
-    "unchecked": "estimated, unchecked",
+    "unchecked": "estimate only",
 }
 MOST_CHANGES = 5
 
@@ -29,23 +29,17 @@ class Recommended(NamedTuple):
 
 def recommended(plan: Plan, found: Found) -> tuple[Recommended, ...]:
     """The rows, safest first, for a report of ``plan``."""
-    same: dict[Plan, list[Recommendation]] = {}
-    for one in found.recommendations:
-        same.setdefault(one.plan, []).append(one)
-    return tuple(_row(plan, found, each) for each in same.values())
+    return tuple(_row(plan, found, one) for one in found.recommendations)
 
 
-def _row(plan: Plan, found: Found, names: list[Recommendation]) -> Recommended:
-    first = names[0]
-    (judged,) = compared([(first.name, first.plan)], lambda _: first.footprint)
+def _row(plan: Plan, found: Found, one: Recommendation) -> Recommended:
+    (judged,) = compared([(one.name, one.plan)], lambda _: one.footprint)
     figures = figures_of(judged)
-    told = ", ".join(one.name for one in names)
-    demoted = next((one for one in names if one.checked == "demoted"), first)
     return Recommended(
-        name=told[0].upper() + told[1:],
+        name=one.called.capitalize(),
         figures=f"{figures['Verdict']}, {figures['GPU peak']}; {figures['Step time']} a step, "
-        f"{figures['Cost of run']} the run; {CHECKED[demoted.checked]}",
-        changes="this plan" if first.plan == plan else _changes(found.plan, first.plan),
+        f"{figures['Cost of run']} the run; {CHECKED[one.checked]}",
+        changes="this plan" if one.plan == plan else _changes(found.plan, one.plan),
     )
 
 

@@ -218,7 +218,7 @@ def advice(plan: SamplingPlan, known: Measured = NOTHING) -> Advice:
     exact search that reads chunk against chunk is the last to try.
     """
     if not plan.host_ram:
-        return Advice(mode=None, plan=None, reason="Give host_ram: it decides the mode.")
+        return Advice(mode=None, plan=None, reason="Set host_ram to get a recommendation.")
     last = ("streaming", "faiss-flat") if plan.index == "faiss-ivf" else ("streaming", "")
     needs: list[str] = []
     for mode, index in (("online", ""), ("offline", ""), last):
@@ -231,14 +231,14 @@ def advice(plan: SamplingPlan, known: Measured = NOTHING) -> Advice:
             continue
         seconds = _seconds(other, known)
         if mode == "online" and seconds is not None and seconds > WAIT_SECONDS:
-            needs.append(f"online would wait {read_seconds(seconds)} at every start")
+            needs.append(f"online takes {read_seconds(seconds)} at every start")
             continue
         return Advice(mode=mode, plan=other, reason=_reason(other, size, seconds, needs))
     return Advice(
         mode=None,
         plan=None,
         reason=f"None fits {read_gib(plan.host_ram)} GiB: {', '.join(needs)}. "
-        "Choose hidden states for logits, fp16, or fewer tokens a prompt.",
+        "Use hidden states instead of logits, fp16, or fewer tokens per prompt.",
     )
 
 
@@ -255,7 +255,7 @@ def _reason(plan: SamplingPlan, size: int, seconds: float | None, others: Sequen
     time = "" if seconds is None else f", about {read_seconds(seconds)}"
     if plan.mode == "online":
         start = " at each start" if seconds is not None else ""
-        return f"{room}{time}{start}; nothing goes stale and nothing is kept."
+        return f"{room}{time}{start}; nothing is stored, so nothing gets out of date."
     because = f"{', '.join(others)}; " if others else ""
     what = (
         "computed once and kept on disk"
@@ -283,9 +283,9 @@ def _verdict(
             f"Out of disk: {what} writes {read_gib(disk_bytes)} of {read_gib(plan.disk)} GiB"
         )
     if not plan.host_ram:
-        return "unknown", f"{what} needs {peak}; host_ram is not given, so nothing is judged"
+        return "unknown", f"{what} needs {peak}; set host_ram to see whether it fits"
     of = f"{read_gib(worst.host_bytes)} of {read_gib(plan.host_ram)} GiB host RAM"
-    stage = f"worst stage: {worst.label.lower()}"
+    stage = f"peak: {worst.label.lower()}"
     if worst.host_bytes > plan.host_ram:
         return "out of memory", f"Out of memory: {what}, {of}, {stage}"
     if worst.host_bytes > MARGIN * plan.host_ram:
@@ -297,20 +297,20 @@ def _warnings(plan: SamplingPlan, durations: dict[str, Duration]) -> Sequence[st
     found: list[str] = []
     embedder = embedder_of(plan)
     if embedder is None:
-        found.append("No model is named, so its memory and the time of embedding are not counted.")
+        found.append("No embedding model is chosen, so its memory and time are not counted.")
     elif plan.dimensions:
         own = embedder.arch.vocab if plan.embedding == "logits" else embedder.arch.hidden
         if own != plan.dimensions:
             found.append(
-                f"Embeddings of {plan.model} have {own:,} values, and {plan.dimensions:,} are "
-                "planned; set dimensions to 0 for its own."
+                f"Embeddings of {plan.model} have {own:,} values, not {plan.dimensions:,}; set "
+                "dimensions to 0 to use its own."
             )
     if plan.assembly == "concatenate":
-        found.append("Planned as the document's code, which copies all embeddings twice.")
+        found.append("As in the document's code, all embeddings are copied twice.")
     if plan.favour == "common":
-        found.append("Weights favour what is common; density-aware sampling favours what is rare.")
+        found.append("This favours common prompts; density-aware sampling favours rare ones.")
     if plan.index == "faiss-ivf":
-        found.append("The recall of an IVF index is not known until a run samples it.")
+        found.append("The recall of an IVF index is unknown until a run measures it.")
     if any(one.assumed for one in durations.values()):
-        found.append("Times rest on assumed rates until a run's ten-second calibration.")
+        found.append("Times use assumed rates; a run first measures your machine for ten seconds.")
     return found

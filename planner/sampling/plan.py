@@ -30,62 +30,63 @@ class SamplingPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    prompts: Annotated[int, Field(ge=2, le=10**9)] = Field(28_000, description="Prompts to weigh.")
+    prompts: Annotated[int, Field(ge=2, le=10**9)] = Field(28_000, description="Number of prompts.")
     model: Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")] = Field(
-        "", description="Hub id of the model that embeds; empty where only dimensions are known."
+        "", description="Hub id of the embedding model; empty if only the dimensions are known."
     )
     embedding: Literal["logits", "hidden"] = Field(
-        "hidden", description="Mean over a prompt's tokens of its logits, or of last hidden states."
+        "hidden",
+        description="The mean over a prompt's tokens of its logits, or of its last hidden states.",
     )
     dimensions: Annotated[int, Field(ge=0, le=2**20)] = Field(
-        0, description="Values of one embedding; 0 is the model's vocabulary or hidden size."
+        0, description="Length of an embedding; 0 takes the model's vocabulary or hidden size."
     )
-    dtype: Literal["fp32", "fp16"] = Field("fp32", description="What embeddings are stored in.")
+    dtype: Literal["fp32", "fp16"] = Field("fp32", description="Dtype of stored embeddings.")
     model_dtype: Literal["fp32", "bf16", "fp16"] = Field(
-        "fp32", description="What the model's weights and forward are in."
+        "fp32", description="Dtype of the model's weights and forward pass."
     )
     assembly: Literal["in-place", "concatenate"] = Field(
         "in-place",
-        description="Embeddings written into one array and normalised there, or, as the document's "
-        "code does it, concatenated and normalised into copies.",
+        description="In place: embeddings are written into one array and normalised there. As in "
+        "the document's code: they are concatenated and normalised into copies.",
     )
     neighbours: Annotated[int, Field(ge=1, le=1024)] = Field(
         10, description="Nearest neighbours of each prompt, itself excluded."
     )
     index: Literal["exact", "faiss-flat", "faiss-ivf"] = Field(
-        "exact", description="Brute force of scikit-learn, or an index of FAISS."
+        "exact", description="Brute force with scikit-learn, or a FAISS index."
     )
     lists: Annotated[int, Field(ge=0, le=2**24)] = Field(
-        0, description="Lists of an IVF index; 0 is four times the root of the prompts."
+        0, description="Lists of an IVF index; 0 takes four times the square root of the prompts."
     )
     probes: Annotated[int, Field(ge=0, le=2**24)] = Field(
-        0, description="Lists that each search visits; 0 is the root of the lists."
+        0, description="Lists that each search visits; 0 takes the square root of the lists."
     )
     training_prompts: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        0, description="Prompts that an IVF index learns its lists from; 0 is 64 for each list."
+        0, description="Prompts that train an IVF index; 0 takes 64 for each list."
     )
     mode: Literal["online", "offline", "streaming"] = Field(
         "online",
-        description="In memory as training starts; computed once to disk, then loaded; or Parquet "
-        "chunks, memory-mapped and never whole in memory.",
+        description="Online: computed in memory as training starts. Offline: computed once, saved "
+        "and loaded. Streaming: memory-mapped Parquet chunks, never all in memory.",
     )
     prompt_tokens: Annotated[int, Field(ge=1, le=4_194_304)] = Field(
         512, description="Longest prompt."
     )
     batch_size: Annotated[int, Field(ge=1, le=65_536)] = Field(
-        8, description="Prompts of one forward."
+        8, description="Prompts per forward pass."
     )
     chunk_prompts: Annotated[int, Field(ge=0, le=10**8)] = Field(
-        0, description="Prompts of one Parquet chunk; 0 is as many as 64 MiB hold."
+        0, description="Prompts per Parquet chunk; 0 takes as many as 64 MiB hold."
     )
     favour: Literal["rare", "common"] = Field(
-        "rare", description="Which prompts are drawn more often: those far from, or near to others."
+        "rare", description="Rare prompts are far from all others, common ones near to many."
     )
     host_ram: Bytes = Field(0, description="Host RAM in bytes; 0 is unknown.")
     disk: Bytes = Field(0, description="Free disk in bytes; 0 is unknown.")
     cores: Annotated[int, Field(ge=1, le=4096)] = Field(8, description="CPU cores.")
     device: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9\-]+$")] = Field(
-        "cpu", description="What the model runs on: cpu, or a card of the catalog."
+        "cpu", description="Where the model runs: the CPU, or a GPU of the catalog."
     )
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "dimensions",
         lambda p: p.dimensions == 0 and p.model == "",
-        "Without a model nothing says how long an embedding is.",
+        "Without a model the length of an embedding is unknown.",
         "Set dimensions, or choose a model.",
     ),
     Rule(
@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "probes",
         lambda p: p.probes != 0 and not _ivf(p),
-        "Only an IVF index is probed.",
+        "Only an IVF index has probes.",
         "Set probes to 0, or index to faiss-ivf.",
     ),
     Rule(
@@ -73,8 +73,7 @@ RULES: tuple[Rule, ...] = (
             p.assembly == "concatenate"
             and (p.mode, p.index, p.dtype) != ("online", "exact", "fp32")
         ),
-        "The document's code concatenates fp32 embeddings as training starts, and searches them "
-        "by brute force.",
+        "The document's code concatenates fp32 embeddings online and searches them by brute force.",
         "Set assembly to in-place, or mode to online, index to exact and dtype to fp32.",
     ),
     Rule(

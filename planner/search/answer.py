@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.estimate import estimate
@@ -12,20 +12,24 @@ from planner.launch.export import following, obstacles
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 from planner.plan.chosen import differences
+from planner.search.check import lead
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
 from planner.search.judging import Judge, rows_of, run_hours
+from planner.search.knee import against, knee
 from planner.search.misses import misses
 from planner.search.options import space_of
-from planner.search.pool import Candidate, Pool
+from planner.search.pool import MOST_GIVEN_UP, Candidate, Pool
 from planner.search.space import Space
 from planner.search.staged import Progress, Staged
-from planner.search.tiers import NAMES, Placed, no_better
-from planner.search.wish import Wish
-from planner.search.words import launched, trade_offs, why
+from planner.search.tiers import NAMES, Placed, gives_up, no_better
+from planner.search.wish import GOALS, Wish
+from planner.search.words import bend, launched, read_gpus, same, trade_offs, why
 from planner.speeds import Speeds, holding
-from planner.units import read_seconds, read_usd
+from planner.units import read_count, read_seconds, read_usd
 
 MOST_TIES, MOST_POINTS = 5, 60
+MONEY = ("cheapest", "deadline")
+"""Goals that are about dollars."""
 
 
 def search(
@@ -65,19 +69,21 @@ def search(
     found = run(plan, wish)
     space, pool = found.space, found.pool
     winners = _worth(wish, found)
-    front = [one for one in pool.front if found.expressible(one.changes)]
+    recommended = _recommended(plan, wish, space, winners, speeds)
+    bent, words = _knee(plan, found, recommended, speeds)
     return Found(
         plan=plan,
         wish=wish,
-        recommendations=_recommended(plan, wish, space, winners, speeds),
-        front=tuple(_point(plan, space, one) for one in front[:MOST_POINTS]),
+        recommendations=(*recommended, *bent),
+        same=same(recommended),
+        knee=words,
+        front=_front(plan, found),
         misses=() if winners else misses(plan, wish, space, pool, would),
-        ties=_ties(plan, space, pool, winners),
+        ties=_ties(plan, space, pool, {one.name: winners[one.name] for one in recommended}),
         left_out=(*space.left_out, *found.left),
         judged=Judged(
             plans=pool.plans,
             combinations=pool.combinations,
-            reach=found.reach,
             seconds=time.perf_counter() - began,
         ),
     )
@@ -128,24 +134,65 @@ def _recommended(
     winners: Mapping[Name, Candidate],
     speeds: Speeds | None,
 ) -> tuple[Recommendation, ...]:
-    found: list[Recommendation] = []
+    """The three, safest first; those that are the same plan are one."""
+    named: dict[Plan, list[Name]] = {}
     for name, one in winners.items():
-        made = _made(space, one)
-        footprint = estimate(made, holding(speeds, made))
-        same = next((each.name for each in found if each.plan == made), "")
-        alike = f"No better one at less margin: the {same} plan." if same else ""
-        found.append(
-            Recommendation(
-                name=name,
-                plan=made,
-                footprint=footprint,
-                why=why(name, wish, footprint, alike),
-                differences=differences(dict(plan), dict(made)),
-                trade_offs=trade_offs(plan, made),
-                launch=launched(made),
-            )
-        )
-    return tuple(found)
+        named.setdefault(_made(space, one), []).append(name)
+    return tuple(
+        _recommendation(plan, made, names, GOALS[wish.goal].best, speeds)
+        for made, names in named.items()
+    )
+
+
+def _recommendation(
+    plan: Plan, made: Plan, names: Sequence[Name], best: str, speeds: Speeds | None
+) -> Recommendation:
+    footprint = estimate(made, holding(speeds, made))
+    return Recommendation(
+        name=names[0],
+        also=tuple(names[1:]),
+        plan=made,
+        footprint=footprint,
+        why=why(names[0], best, footprint),
+        differences=differences(dict(plan), dict(made)),
+        trade_offs=trade_offs(plan, made),
+        launch=launched(made),
+    )
+
+
+def _knee(
+    plan: Plan,
+    found: Staged,
+    recommended: Sequence[Recommendation],
+    speeds: Speeds | None,
+) -> tuple[tuple[Recommendation, ...], str]:
+    """The plan at the knee, where it is another one, and the sentence that says what it buys.
+
+    A point that gives up more of the training than the plan to take is no alternative to it.
+    """
+    if not recommended:
+        return (), ""
+    taken = lead(recommended)
+    changed = {one.field: one.after for one in taken.differences}
+    alike = _front(plan, found, gives_up(plan, changed))
+    if len(alike) < 2:
+        return (), ""
+    point = knee(alike)
+    made = plan.changed(**point.changes)
+    own = next((one for one in recommended if one.plan == made), None)
+    buys = against(point, taken)
+    if own is not None or not buys:
+        return (), bend(own or taken, buys if own is not taken else "")
+    words = f"{read_gpus(made)}: {buys}"
+    best = f"Knee of the Pareto front, {words};"
+    return (
+        _recommendation(plan, made, ("knee",), best, speeds),
+    ), f"Knee of the Pareto front: {words} than the {taken.called} plan."
+
+
+def _front(plan: Plan, found: Staged, most: int = MOST_GIVEN_UP) -> tuple[Point, ...]:
+    said = [one for one in found.pool.front(most) if found.expressible(one.changes)]
+    return tuple(_point(plan, found.space, one) for one in said[:MOST_POINTS])
 
 
 def _changes(plan: Plan, made: Plan) -> dict[str, Any]:
@@ -189,13 +236,13 @@ def _ties(
         own = _made(space, winner)
         seen = {tuple(getattr(own, field) for field in APART)}
         for one in pool.best[name]:
-            if not _meets(one, winner):
+            if not _meets(one, winner, pool.wish.goal):
                 continue
             made = _made(space, one)
             if space.framework and obstacles(made, space.framework):
                 continue
             key = tuple(getattr(made, field) for field in APART)
-            if key in seen or len(found) >= MOST_TIES * len(NAMES):
+            if key in seen or len(found) >= MOST_TIES * len(winners):
                 continue
             seen.add(key)
             found.append(_tie(plan, name, made, one, winner))
@@ -204,9 +251,12 @@ def _ties(
     return tuple(found)
 
 
-def _meets(one: Candidate, winner: Candidate) -> bool:
+def _meets(one: Candidate, winner: Candidate, goal: str) -> bool:
+    """Whether their intervals meet: of dollars where the goal is about them, else of time."""
     a, b = one.figures, winner.figures
-    return bool(a["low_seconds"] <= b["high_seconds"] and b["low_seconds"] <= a["high_seconds"])
+    figure = "usd" if goal in MONEY and a["usd"] == a["usd"] else "seconds"
+    low, high = f"low_{figure}", f"high_{figure}"
+    return bool(a[low] <= b[high] and b[low] <= a[high])
 
 
 def _tie(plan: Plan, name: Name, made: Plan, one: Candidate, winner: Candidate) -> Tie:
@@ -219,6 +269,6 @@ def _tie(plan: Plan, name: Name, made: Plan, one: Candidate, winner: Candidate) 
         of=name,
         changes=_changes(plan, made),
         figure=f"{read_seconds(a['seconds'])} a step{usd}",
-        apart=f"{abs(spare):.0%} of the card {more} to spare; "
-        + (f"gives up {trades} thing{'s' if trades > 1 else ''}" if trades else "gives up nothing"),
+        apart=f"{abs(spare):.0%} of the card {more} free; "
+        + (f"{read_count(trades, 'trade-off')}" if trades else "no trade-off"),
     )

@@ -18,17 +18,18 @@ WORDS = {
     "conservative": ("fits",),
     "balanced": ("fits",),
     "aggressive": ("fits", "tight"),
+    "knee": ("fits",),
 }
-"""The verdicts with which a dry run leaves each of the three what it is."""
+"""The verdicts with which a dry run leaves each plan what it is."""
 
 
-ORDER: tuple[Name, ...] = ("balanced", "conservative", "aggressive")
-"""Which of the three is put first, where dry runs have demoted none."""
+ORDER: tuple[Name, ...] = ("balanced", "conservative", "aggressive", "knee")
+"""Which plan is put first, where dry runs have demoted none."""
 
 
 def lead(recommended: Sequence[Recommendation]) -> Recommendation:
     """The one to take: the balanced one, unless its dry run disagreed; then the next."""
-    ranked = sorted(recommended, key=lambda one: ORDER.index(one.name))
+    ranked = sorted(recommended, key=lambda one: min(map(ORDER.index, one.names)))
     return next((one for one in ranked if one.checked != "demoted"), ranked[0])
 
 
@@ -61,10 +62,10 @@ def checked(recommendation: Recommendation, result: DryRun) -> Recommendation:
         raise ValueError("result: the dry run is of another plan than the recommendation's.")
     if result.standing.code != recommendation.plan.framework:
         ran = framework_named(recommendation.plan.framework).label
-        reason = f"{ran}'s own code did not run in its dry run, so it neither agrees nor not."
+        reason = f"Not verified: {ran}'s own code did not run in this dry run."
         return replace(recommendation, checked="unchecked", reason=reason)
     if result.fallback:
-        reason = "Its dry run took another branch than a GPU's, so it neither agrees nor not."
+        reason = "Not verified: on this machine the dry run took a code path that a GPU does not."
         return replace(recommendation, checked="unchecked", reason=reason)
     reason = _disagreement(recommendation, result)
     return replace(recommendation, checked="demoted" if reason else "agrees", reason=reason)
@@ -77,14 +78,14 @@ def _disagreement(recommendation: Recommendation, result: DryRun) -> str:
     after = result.footprint
     if after.verdict.word not in WORDS[recommendation.name]:
         return (
-            f"Its dry run needs {read_gib(after.device_bytes)} of {read_gib(after.budget_bytes)} "
-            f"GiB in {after.worst.name}, where the estimate has "
+            f"The dry run peaks at {read_gib(after.device_bytes)} of "
+            f"{read_gib(after.budget_bytes)} GiB in {after.worst.name}, the estimate at "
             f"{read_gib(recommendation.footprint.device_bytes)}: {after.verdict.word}."
         )
     for one in result.comparisons:
         if one.difference is not None and abs(one.difference) > 1 - MARGIN:
             return (
-                f"In {one.phase} the estimate is {one.difference:+.1%} from the dry run, more than "
+                f"In {one.phase} the estimate is {one.difference:+.1%} off the dry run, more than "
                 "the margin."
             )
     return ""

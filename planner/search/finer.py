@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from planner.search.tiers import SIZES
+
 
 class Finer(NamedTuple):
     """How a size is looked at between the values of its grid."""
@@ -34,12 +36,19 @@ STEPS = 45.0
 BEHIND: Mapping[str, float] = {"longest": 0, "fewest-gpus": 0, "largest-batch": 0, "fit": 2}
 
 
-def behind(goal: str) -> float:
-    """How far behind the best, as the goal counts, another machine may still come to lead.
+def behind(goal: str, best: float) -> float:
+    """The worst that another machine may be, as the goal counts, and still come to lead.
 
     Where the goal is a size all machines were tried at the same ones, so only equals may.
     """
-    return BEHIND.get(goal, STEPS)
+    return best + BEHIND.get(goal, STEPS)
+
+
+def beyond(goal: str, best: float) -> float:
+    """The same of a machine on which little was tried: half as much again, of a size twice."""
+    if goal in SIZES:
+        return best * (2.0 if best > 0 else 0.5)
+    return best + 2 * BEHIND.get(goal, STEPS)
 
 
 def between(

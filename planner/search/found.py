@@ -10,8 +10,10 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.chosen import Change
 from planner.search.wish import Wish
+from planner.units import read_listed
 
-Name = Literal["conservative", "balanced", "aggressive"]
+Name = Literal["conservative", "balanced", "aggressive", "knee"]
+"""Three by their margin; and the plan at the knee of the Pareto front, where it is another."""
 Checked = Literal["unchecked", "agrees", "demoted"]
 
 
@@ -19,10 +21,12 @@ Checked = Literal["unchecked", "agrees", "demoted"]
 class Recommendation:
     """A plan to launch: what it is, what it changes, why it, and what it gives up.
 
+    ``also`` are the riskier ones that are the same plan: less margin buys nothing there.
     ``checked`` is ``unchecked`` until its dry run is held against it (:mod:`planner.search.check`).
     """
 
     name: Name
+    also: tuple[Name, ...] = ()
     plan: Plan
     footprint: Footprint
     why: str
@@ -35,6 +39,16 @@ class Recommendation:
     checked: Checked = "unchecked"
     reason: str = ""
     """Why a dry run demoted it, or says nothing of it."""
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """All that it is, the safest first."""
+        return (self.name, *self.also)
+
+    @property
+    def called(self) -> str:
+        """The same in words: ``conservative and balanced``."""
+        return read_listed(self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,25 +96,27 @@ class Miss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """How much was looked at: valid plans that were judged, and combinations of categories.
-
-    ``reach`` are the plans that those stand for: every layout of the trainer with every engine,
-    over all sizes and machines, whether or not the rules allow it.
-    """
+    """How much was looked at: valid plans that were judged, and combinations of categories."""
 
     plans: int
     combinations: int
-    reach: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer. Without a plan that fits, ``recommendations`` is empty and ``misses`` say why."""
+    """The answer. Without a plan that fits, ``recommendations`` is empty and ``misses`` say why.
+
+    No two recommendations are the same plan.
+    """
 
     plan: Plan
     wish: Wish
     recommendations: tuple[Recommendation, ...]
+    same: str
+    """Why there are fewer than three; empty where each margin has a plan of its own."""
+    knee: str
+    """Where the Pareto front of cost and time bends; empty without one."""
     front: tuple[Point, ...]
     misses: tuple[Miss, ...]
     ties: tuple[Tie, ...]

@@ -54,11 +54,11 @@ def lacks(footprint: Footprint) -> str:
         return footprint.blockers[0]
     over = footprint.device_bytes - footprint.budget_bytes
     if over > 0:
-        return f"{read_bytes(over)} too much in {footprint.worst.name}"
+        return f"{read_bytes(over)} over in {footprint.worst.name}"
     paid = cost(footprint)
     usd = "unknown" if paid.usd_run is None else read_usd(paid.usd_run)
     hours = "unknown" if paid.hours_run is None else read_seconds(paid.hours_run * 3600)
-    return f"it fits, and takes {hours} and {usd}: over the deadline or the budget"
+    return f"it fits, but takes {hours} and {usd}: over the deadline or the budget"
 
 
 def _miss(plan: Plan, footprint: Footprint, said: str) -> Miss:
@@ -77,7 +77,7 @@ def _would_do(plan: Plan, wish: Wish, winner: Winner) -> Iterator[Miss]:
     more = winner(plan, replace(bare, goal="fewest-gpus", max_gpus=most))
     if more is not None:
         count = read_count(more.gpus, "GPU")
-        yield _miss(plan, estimate(more), f"this card does it on {count}, not on fewer")
+        yield _miss(plan, estimate(more), f"fits on {count} of this kind, not on fewer")
     for key in _larger(plan):
         values = {"gpu": key, "gpu_bytes": 0, "price_per_gpu_hour": 0.0}
         other, _ = try_plan({**plan.model_dump(), **values})
@@ -85,7 +85,7 @@ def _would_do(plan: Plan, wish: Wish, winner: Winner) -> Iterator[Miss]:
         if fits is not None:
             name = facts_of(fits).gpu.name
             count = read_count(fits.gpus, "GPU")
-            yield _miss(plan, estimate(fits), f"the smallest card that does it on {count}: {name}")
+            yield _miss(plan, estimate(fits), f"the smallest card that fits on {count}: {name}")
             return
 
 

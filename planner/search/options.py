@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from planner import catalog
+from planner.catalog.offers import offers
 from planner.frameworks import exported
 from planner.launch.export import exporter_of, obstacles
 from planner.methods import method_of
 from planner.plan import Plan, choices, try_plan
 from planner.plan.altered import altered
 from planner.plan.chosen import followed
+from planner.plan.facts import facts_of
 from planner.plan.fields import MOST
 from planner.plan.loss import own_paths
 from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
 from planner.search.space import Options, Sizes, Space
-from planner.search.wish import GOALS, OWN, Wish
+from planner.search.wish import GOALS, OWN, Wish, chosen_from
 from planner.setup import references
 from planner.sweeps import grid
 from planner.values.sharding import SHARDINGS, sharding_of
@@ -43,26 +45,26 @@ WHOLE = ("ddp", "none")
 BETWEEN = ("optimizer-between-phases", "all-between-phases")
 KEPT_FORMS = ("copy", "offloaded", "adapter-disabled")
 
-NOT_FSDP1 = "FSDP1: PyTorch develops FSDP2 in its place."
-NOT_WEIGHTS_ALONE = "Offload of weights without the optimizer."
-NOT_FOREACH = "AdamW, foreach: the fused one does the same in fewer bytes."
-NOT_BETWEEN = "Shares of the card between multiples of 5%, and under 20%."
-NOT_AT_ONCE = "Sequences at once that are no power of two."
-NOT_MORE_ROWS = "More than {} rows of a forward: they fill a card's kernels no better."
-NOT_FINER = "Lengths that are no multiple of {} tokens."
-NOT_QLORA = "QLoRA: weights of 4 bits are another model to train on."
-NOT_FROZEN_ADAPTER = "A frozen second adapter as the reference: another reference."
-NOT_SGD = "SGD: another optimizer, not another way to lay out this one."
-NOT_RUN_ON = "{} GPUs: the script of this plan does not run on as many."
+NOT_FSDP1 = "FSDP1: FSDP2 replaces it."
+NOT_WEIGHTS_ALONE = "Offloading weights without the optimizer."
+NOT_FOREACH = "AdamW, foreach: fused AdamW does the same in less memory."
+NOT_BETWEEN = "GPU memory utilization below 20% or between multiples of 5%."
+NOT_AT_ONCE = "Max sequences that are not a power of two."
+NOT_MORE_ROWS = "Micro-batches above {}: they use a GPU no better."
+NOT_FINER = "Lengths that are not a multiple of {} tokens."
+NOT_QLORA = "QLoRA: it trains on a 4-bit model, which is another model."
+NOT_FROZEN_ADAPTER = "A frozen second adapter as the reference: it is another reference."
+NOT_SGD = "SGD: it is another optimizer, not another layout."
+NOT_RUN_ON = "{} GPUs: this plan's launch script does not run on that many."
 NOT_CACHED = (
-    "A reference computed beforehand: responses are new in each step, so other GPUs would score "
-    "them."
+    "Reference log-probs cached in advance: responses are new in every step, so other GPUs would "
+    "have to score them."
 )
 NOT_A_BUDGET = (
-    "A token budget: rows that are padded to one length fill it like a micro-batch of so many rows."
+    "A token budget for each micro-batch: padded rows fill it like a micro-batch of fixed size."
 )
-NOT_SEPARATE = "An engine with GPUs of its own, unless it is asked for."
-NOT_OTHER_PARTS = "An engine on other parts of the GPUs than a half and a quarter."
+NOT_SEPARATE = "Dedicated rollout GPUs, unless you ask for them."
+NOT_OTHER_PARTS = "Dedicated rollout GPUs other than a half or a quarter of all."
 
 
 def space_of(plan: Plan, wish: Wish) -> Space:
@@ -87,7 +89,7 @@ class _Maker:
         """The space; its parts are methods in the order of its fields."""
         goal = GOALS[self.wish.goal]
         if lacking := [name for name in goal.own if name not in self.free]:
-            raise ValueError(f"{lacking[0]}: changes nothing in this plan, so no goal is about it.")
+            raise ValueError(f"{lacking[0]}: has no effect in this plan; choose another goal.")
         asked = {"gpus": self.gpus(), "response_tokens": self.lengths()}
         scenario = {name: values for name, values in asked.items() if name in self.free}
         self.plan = self.least(scenario.get("gpus", ()))
@@ -146,7 +148,7 @@ class _Maker:
         own, most = self.own.gpus, self.wish.max_gpus or self.own.gpus
         least = self.own.rollout_gpus + 1
         if most < least:
-            raise ValueError(f"max_gpus: the engine alone has {least - 1:,}; give more.")
+            raise ValueError(f"max_gpus: vLLM alone uses {least - 1:,}; allow more.")
         counts = {own, least, most, *(2**power for power in range(17))}
         counts.update(nodes * self.own.gpus_per_node for nodes in NODES)
         return tuple(sorted(count for count in counts if least <= count <= most))
@@ -177,12 +179,7 @@ class _Maker:
 
     def machines(self) -> Options:
         """Cards, and whether the engine has GPUs of its own."""
-        cards: list[dict[str, Any]] = [{}]
-        if "gpu" in self.free:
-            for key in self.wish.cards or _priced():
-                catalog.gpu(key).require_budget_bytes()
-                if key != self.own.gpu:
-                    cards.append({"gpu": key, "gpu_bytes": 0, "price_per_gpu_hour": 0.0})
+        cards = self.cards()
         placed: list[dict[str, Any]] = [{}]
         together = self.own.rollout == "vllm-colocated"
         if together and "rollout" in self.wish.freed:
@@ -197,6 +194,43 @@ class _Maker:
         elif together:
             self.left_out.append(NOT_SEPARATE)
         return tuple({**card, **place} for card in cards for place in placed)
+
+    def cards(self) -> Options:
+        """The plan's own card and those that may take its place, at what the wish would pay."""
+        wish, words = self.wish, chosen_from()
+        vendor, *how = (
+            words[name].get(getattr(wish, name), "") for name in ("vendor", "provider", "offer")
+        )
+        others = (wish.cards or priced()) if "gpu" in self.free else ()
+        own = facts_of(self.own).gpu
+        cards = {own.key: own, **{key: catalog.gpu(key) for key in others if key != own.key}}
+        for card in cards.values():
+            card.require_budget_bytes()
+        asked = {
+            key: offers(key, *how) for key, card in cards.items() if vendor in ("", card.vendor)
+        }
+        without = [cards[key].name for key, listed in asked.items() if any(how) and not listed]
+        found = tuple(
+            {
+                **(
+                    {}
+                    if key == own.key
+                    else {"gpu": key, "gpu_bytes": 0, "price_per_gpu_hour": 0.0}
+                ),
+                **({"price_per_gpu_hour": listed[0].usd_per_hour} if any(how) else {}),
+            }
+            for key, listed in asked.items()
+            if listed or not any(how)
+        )
+        kind = " ".join(filter(None, how))
+        if without:
+            self.left_out.append(f"{', '.join(without)}: the catalog has no {kind} price.")
+        if not found:
+            raise ValueError(
+                f"cards: none of them is from {vendor or 'any vendor'} with a {kind} "
+                "price in the catalog; allow others."
+            )
+        return found
 
     # The trainer
 
@@ -348,7 +382,7 @@ class _Maker:
         return any(one.field == name for one in found)
 
 
-def _priced() -> tuple[str, ...]:
+def priced() -> tuple[str, ...]:
     """Cards that a plan can be judged on in bytes, seconds and dollars."""
     return tuple(
         card.key

@@ -11,9 +11,10 @@ import numpy as np
 from planner.plan import Plan
 from planner.search.found import Name
 from planner.search.judging import FIGURES, Array, Arrays, Combinations, Rows
-from planner.search.tiers import NAMES, admitted, best, gives_up, order
+from planner.search.tiers import NAMES, SEVERITY, admitted, best, gives_up, order
 from planner.search.wish import Wish
 
+MOST_GIVEN_UP = sum(SEVERITY.values())
 REMEMBERED = 60
 """Candidates of each tier, one a combination and number of GPUs."""
 SIZED = ("gpus", "micro_batch_size", "response_tokens")
@@ -38,7 +39,8 @@ class Pool:
         self.best: dict[Name, list[Candidate]] = {name: [] for name in NAMES}
         self.firsts: dict[Name, dict[tuple[Any, ...], Candidate]] = {name: {} for name in NAMES}
         """The best of each kind of machine."""
-        self.front: list[Candidate] = []
+        self._fronts: dict[int, list[Candidate]] = {}
+        """Of dollars and hours, by how much the plans give up."""
         self.misses: list[Candidate] = []
         self.plans = 0
         self.combinations = 0
@@ -58,7 +60,9 @@ class Pool:
             lines = order(name, self.wish, rows.at(fit), some, severity[fit], changed[fit])
             self._keep(name, rows, fit, lines, combinations, arrays)
             if name == "balanced":
-                self._front(rows, fit, combinations, arrays)
+                for level in np.unique(severity[fit]):
+                    some_fit = fit[severity[fit] == level]
+                    self._front(int(level), rows, some_fit, combinations, arrays)
         if not self.best["aggressive"]:
             self._miss(rows, severity, changed, combinations, arrays)
 
@@ -82,7 +86,8 @@ class Pool:
         if "response_tokens" in values:
             shorter = values["response_tokens"] < self.own.response_tokens
             severity = severity + 8 * shorter
-        sizes = {}
+        moved = [changes.get("gpu", base["gpu"]) != own["gpu"] for changes in combinations]
+        sizes = {"moved": np.asarray(moved)[rows.combination]}
         for name in SIZED:
             each = np.asarray([changes.get(name, base[name]) for changes in combinations])
             sizes[name] = values.get(name, each[rows.combination])
@@ -120,15 +125,27 @@ class Pool:
         if known is None or one.line < known.line:
             self.firsts[name][machine] = one
 
-    def _front(self, rows: Rows, fit: Array, combinations: Combinations, arrays: Arrays) -> None:
+    def front(self, most: int = MOST_GIVEN_UP) -> list[Candidate]:
+        """The plans that no other beats in dollars and hours alike, cheapest first.
+
+        Args:
+            most: that they may give up (:func:`planner.search.tiers.gives_up`).
+        """
+        every = [
+            one for level in sorted(self._fronts) for one in self._fronts[level] if level <= most
+        ]
+        return _leading(every)
+
+    def _front(
+        self, level: int, rows: Rows, fit: Array, combinations: Combinations, arrays: Arrays
+    ) -> None:
         hours = rows.hours(self.plan.steps)
         known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(hours[fit])]
+        found = self._fronts.get(level, [])
         for which in known[_cheapest_or_fastest(rows.usd[known], hours[known])]:
             line = (float(rows.usd[which]), float(hours[which]))
-            self.front.append(candidate(rows, int(which), line, combinations, arrays))
-        if self.front:
-            usd, run = np.asarray([one.line for one in self.front]).T
-            self.front = [self.front[which] for which in _cheapest_or_fastest(usd, run)]
+            found.append(candidate(rows, int(which), line, combinations, arrays))
+        self._fronts[level] = _leading(found)
 
     def _miss(
         self,
@@ -152,6 +169,13 @@ def _first_of_each(ranked: Sequence[Candidate]) -> list[Candidate]:
     for one in ranked:
         seen.setdefault(tuple(sorted(one.changes.items())), one)
     return list(seen.values())[:REMEMBERED]
+
+
+def _leading(every: list[Candidate]) -> list[Candidate]:
+    if not every:
+        return []
+    usd, run = np.asarray([one.line for one in every]).T
+    return [every[which] for which in _cheapest_or_fastest(usd, run)]
 
 
 def _cheapest_or_fastest(usd: Array, seconds: Array) -> Array:

@@ -1,7 +1,8 @@
 """The search itself: trainers, engines, the pairs of both, and single edits of the best.
 
 1. Every layout of the trainer beside one engine, and every engine beside one trainer, on the plan's
-   own machine; on every further one those that no other of them was as good as in everything.
+   own machine. Further ones are first tried with the best of it and its leanest trainers; on those
+   that come near the best so far, whatever no other layout was as good as in everything.
 2. Pairs that the two leave possible, those first that the goal is expected to put first, until no
    pair left is expected to be better than the best that was judged.
 3. Single edits of each tier's best, until none is better.
@@ -20,7 +21,8 @@ import numpy as np
 
 from planner.launch.export import obstacles
 from planner.plan.altered import altered
-from planner.search.finer import FINER, behind, between, sides
+from planner.plan.facts import facts_of
+from planner.search.finer import FINER, behind, between, beyond, sides
 from planner.search.found import Name
 from planner.search.judging import Arrays, Judge, Rows
 from planner.search.pairs import Groups, figures_of, undominated
@@ -40,6 +42,8 @@ AT_ONCE = 32
 """Pairs that are judged together after that."""
 MOST_PAIRS = 1200
 """Pairs of one machine that are judged at most; what is left then is said."""
+FEW = 4
+"""Further machines below which each is looked at in full."""
 EDITS = 8
 """Rounds of single edits."""
 DIVIDED = 10
@@ -61,21 +65,63 @@ class Staged:
         self.space, self.wish, self.pool, self.judge = space, wish, pool, judge
         self.speeds, self.progress = speeds, progress
         self.left: list[str] = []
+        self.machines: Options = space.machines
+        """Those that single edits may move to."""
+        self._lean: Option = {}
         self._tried: list[Option] = []
         """Plans whose single edits were tried."""
-        self.reach = 0
         self.trainers: list[Option] = [merged(each) for each in product(*space.trainer)]
         self.engines: list[Option] = [merged(each) for each in product(*space.engine)]
 
     def run(self) -> None:
         """Judge what the space holds."""
-        machines = self.space.machines
-        for number, machine in enumerate(machines):
-            self.progress("Judging layouts", 0.9 * number / len(machines))
+        own, *others = self.machines
+        self.progress("Estimating plans", 0.0)
+        self._machine(own, self.space.scenario, self.space.trainer_sizes)
+        near = self._near(others)
+        for number, machine in enumerate(near):
+            self.progress(
+                f"Estimating plans on {self._called(machine)}", 0.3 + 0.6 * number / len(near)
+            )
             self._machine(machine, self.space.scenario, self.space.trainer_sizes)
-        self.progress("Trying single edits of the best", 0.9)
+        self.progress("Trying single changes to the best", 0.9)
         self._edits()
         self._finer()
+
+    def _near(self, others: Sequence[Option]) -> Sequence[Option]:
+        """The further machines that may still come to lead, after a first try of each."""
+        if self.wish.goal == "fit" and others and self.winner("balanced"):
+            self.left.append("Other GPUs: the plan fits on yours.")
+            self.machines = self.machines[:1]
+            return ()
+        if len(others) < FEW or not self.winner("aggressive"):
+            return others
+        for number, machine in enumerate(others):
+            self.progress(f"First try on {self._called(machine)}", 0.3 * number / len(others))
+            self._try(machine)
+        leading = [one for name in NAMES for one in self._leading(name, beyond)]
+        places = [self._place(one) for one in leading]
+        far = dict.fromkeys(self._called(one) for one in others if one not in places)
+        if far:
+            self.left.append(
+                f"Most settings on {', '.join(far)}: a first try took or cost over 1.5 times the "
+                "best."
+            )
+        return [one for one in others if one in places]
+
+    def _try(self, machine: Option) -> None:
+        """The best layouts so far and the leanest trainer, on one further machine."""
+        space = self.space
+        best = [one.changes for name in NAMES if (one := self.winner(name)) is not None]
+        lean = [{**self._lean, **option} for option in space.engine[0]]
+        for mesh in space.trainer_sizes:
+            arrays = {**space.scenario, **dict([*mesh.items()][:1]), **space.engine_sizes}
+            fixed = {*arrays, *(name for one in space.machines for name in one)}
+            tried = [{**without(one, fixed), **machine} for one in (*best, *lean)]
+            self.judged(space.allowed(tried, machine), without(arrays, machine))
+
+    def _called(self, machine: Option) -> str:
+        return facts_of(altered(self.space.plan, machine)).gpu.name
 
     def judged(self, combinations: Sequence[Option], arrays: Arrays) -> Rows:
         """The rows of combinations of one card, which the pool takes as well."""
@@ -97,11 +143,9 @@ class Staged:
         if lead is None:
             return
         alone = without(trainers[lead][0], space.engine_fields)
+        self._lean = self._lean or alone
         both = space.each([{**alone, **machine, **one} for one in self.engines], machine)
         engines = [(c, {k: v for k, v in asked.items() if k not in alone}) for c, asked in both]
-        sizes = sum(prod(map(len, mesh.values())) for mesh in meshes)
-        at_once = prod(map(len, space.engine_sizes.values()))
-        self.reach += len(trainers) * len(engines) * sizes * at_once
         if len(engines) <= 1 and not space.engine_sizes:
             return
         mesh = {**scenario, **space.engine_sizes}
@@ -116,16 +160,12 @@ class Staged:
                 continue
             changed = int(self.pool.of(base, [c for c, _ in trainers], meshes[0])[1][0])
             groups = Groups(beside_one, base)
-            some, more = self._best_of(
-                beside_one, groups.more, [c for c, _ in engines], mesh
-            )
+            some, more = self._best_of(beside_one, groups.more, [c for c, _ in engines], mesh)
             for which, (rows, own_mesh) in enumerate(zip(judged, meshes, strict=True)):
                 own = _of(rows, number, own_mesh, scenario)
                 if not len(own):
                     continue
-                kept, held = self._best_of(
-                    own, groups.of(own), [c for c, _ in trainers], own_mesh
-                )
+                kept, held = self._best_of(own, groups.of(own), [c for c, _ in trainers], own_mesh)
                 queues.append(
                     Queue(
                         self,
@@ -197,7 +237,7 @@ class Staged:
             for _, number, name in sorted(ranked)[:3]:
                 done += queues[number].judge(AT_ONCE, name)
         self.left.append(
-            f"Pairs of trainer and engine beyond the {MOST_PAIRS:,} most promising of a machine."
+            f"Pairs of trainer and vLLM settings beyond the {MOST_PAIRS:,} most promising ones."
         )
 
     def _keep(
@@ -209,8 +249,7 @@ class Staged:
         """What further machines are tried with."""
         if len(self.space.machines) > 1:
             self.left.append(
-                "On other machines: layouts that on the plan's own are slower and larger than "
-                "another one."
+                "On other GPUs: settings that are both slower and larger than others on yours."
             )
         own = set(self._plain_engine()) | set(self.space.machines[0])
         self.trainers = [
@@ -246,7 +285,7 @@ class Staged:
         blocks: list[Options] = [
             *space.trainer,
             *space.engine,
-            space.machines,
+            self.machines,
             *(tuple({name: v} for v in values) for name, values in space.scenario.items()),
         ]
         near: list[Option] = [*plans]
@@ -270,8 +309,8 @@ class Staged:
         goal, space = self.wish.goal, self.space
         known = {n: sorted(values) for n, values in space.scenario.items() if sides(goal, n)}
         for _ in range(DIVIDED if known else 0):
-            self.progress("Trying what lies between", 0.95)
-            best = [one for name in NAMES for one in self._leading(name)]
+            self.progress("Trying values in between", 0.95)
+            best = [one for name in NAMES for one in self._leading(name, behind)]
             places = [self._place(one) for one in best]
             chosen = {name: {self._value(one, name) for one in best} for name in space.scenario}
             found = False
@@ -288,13 +327,13 @@ class Staged:
                 break
         self._edits()
 
-    def _leading(self, name: Name) -> list[Candidate]:
+    def _leading(self, name: Name, worst_of: Callable[[str, float], float]) -> list[Candidate]:
         """A tier's best, and that of each other machine which may still come to lead."""
         winner = self.winner(name)
         if winner is None:
             return []
         first = 0 if name == "aggressive" else 1
-        worst = (*winner.line[:first], winner.line[first] + behind(self.wish.goal))
+        worst = (*winner.line[:first], worst_of(self.wish.goal, winner.line[first]))
         others = (one for one in self.pool.firsts[name].values() if one.line[: first + 1] <= worst)
         return [winner, *others]
 

@@ -25,6 +25,8 @@ NAMES: tuple[Name, ...] = ("conservative", "balanced", "aggressive")
 STEP = 0.005
 """Relative steps of time and money that count: no setting is changed for less."""
 
+MOVED = 1000
+"""What another card counts where the goal is to fit: more than any time."""
 SEVERITY: Mapping[str, int] = {"response_tokens": 8, "finetuning": 4, "optimizer": 1}
 """How much a changed field may cost the result of training, for their order alone."""
 
@@ -79,14 +81,15 @@ def order(
         name: aggressive plans give up whatever is free for the goal, others as little as they can.
         wish: the goal.
         rows: what was judged.
-        sizes: GPUs, micro-batch and response tokens of each row.
+        sizes: GPUs, micro-batch and response tokens of each row, and whether its card is another.
         severity: :func:`gives_up` of each row.
         changed: how many fields each row changes.
     """
     seconds, usd = steps_of(rows.seconds), steps_of(rows.usd)
     objective = {
         # As fast as a few changes make it: a tenth of the time is worth another.
-        "fit": (np.floor(seconds / (0.1 / STEP)), changed, seconds),
+        # Its own GPUs come before any others.
+        "fit": (np.floor(seconds / (0.1 / STEP)) + MOVED * sizes["moved"], changed, seconds),
         "cheapest": (usd, seconds),
         "deadline": (usd, seconds),
         "fewest-gpus": (sizes["gpus"], usd, seconds),

@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from planner.catalog import gpus
+from planner.catalog.offers import offers
 from planner.frameworks import exported
 from planner.linktext import GPU, VERSION, decimal, parts, require, short
 from planner.methods import methods
@@ -29,28 +32,39 @@ class Goal:
     best: str
     """Begins the sentence about a plan that meets it."""
     own: tuple[str, ...] = ()
+    shops: bool = True
+    """Whether it is about which GPUs to take; the others are about the plan's own."""
 
 
 _GOALS = (
-    Goal(name="fit", label="Fits with a margin", best="About the fastest, with few changes,"),
+    Goal(
+        name="fit",
+        label="Fits with a margin",
+        best="Nearly the fastest, with few changes,",
+        shops=False,
+    ),
     Goal(name="fastest", label="Fastest", best="The fastest"),
     Goal(name="cheapest", label="Cheapest", best="The cheapest"),
-    Goal(
-        name="fewest-gpus", label="Fewest GPUs", best="That on the fewest GPUs", own=("gpus",)
-    ),
+    Goal(name="fewest-gpus", label="Fewest GPUs", best="The one on the fewest GPUs", own=("gpus",)),
     Goal(
         name="longest",
         label="Longest response",
-        best="That with the longest response",
+        best="The one with the longest response",
         own=("response_tokens",),
+        shops=False,
     ),
     Goal(
         name="largest-batch",
         label="Largest micro-batch",
-        best="That with the largest micro-batch",
+        best="The one with the largest micro-batch",
         own=("micro_batch_size",),
+        shops=False,
     ),
-    Goal(name="deadline", label="By a deadline, under a budget", best="The cheapest in time"),
+    Goal(
+        name="deadline",
+        label="By a deadline, under a budget",
+        best="The cheapest that meets the deadline",
+    ),
 )
 GOALS: Mapping[str, Goal] = {goal.name: goal for goal in _GOALS}
 """Every goal, in the order a page lists them."""
@@ -101,7 +115,16 @@ class Wish:
     max_gpus: int = 0
     """0: as many as the plan has."""
     cards: tuple[str, ...] = ()
-    """Keys of cards that may be taken in place of the plan's; it stays one of them."""
+    """Keys of cards that may be taken in place of the plan's; it stays one of them.
+
+    None, and ``gpu`` among the free: every card with a listed price.
+    """
+    vendor: str = ""
+    """Of the cards, the plan's own too; empty is any. As a link has it: ``nvidia``."""
+    provider: str = ""
+    """Whose offers are paid (``runpod``): a card without one is left out. Empty is any."""
+    offer: str = ""
+    """``on_demand`` or ``spot``: a card that nobody offers so is left out. Empty is any."""
     budget_usd: float = 0.0
     """Of the run; 0 is no limit."""
     deadline_hours: float = 0.0
@@ -126,8 +149,9 @@ class Wish:
         for name in ("budget_usd", "deadline_hours"):
             if not 0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name}: give a number above 0, or 0 for no limit.")
-        if self.framework and self.framework not in exported():
-            raise ValueError(f"framework: {self.framework!r} is none of {', '.join(exported())}.")
+        for name, known in chosen_from().items():
+            if getattr(self, name) not in ("", *known):
+                raise ValueError(f"{name}: {getattr(self, name)!r} is none of {', '.join(known)}.")
         if self.goal == "deadline" and not self.deadline_hours:
             raise ValueError("deadline_hours: this goal needs one; give hours for the run.")
 
@@ -149,10 +173,26 @@ class Wish:
         return replace(self, keep=tuple(field for field in FIELDS if field in chosen))
 
 
+def shopping(goal: str) -> tuple[str, ...]:
+    """What a page or a command frees where nobody says: other cards too, but to make one fit."""
+    return (*USUAL, "gpu") if GOALS[goal].shops else USUAL
+
+
+def chosen_from() -> dict[str, dict[str, str]]:
+    """What may stand in a wish's fields of one word, and what each is called."""
+    vendors = dict.fromkeys(card.vendor for card in gpus() if card.budget_bytes)
+    return {
+        "framework": {name: name for name in exported()},
+        "vendor": {name.lower(): name for name in vendors},
+        "provider": {name.lower(): name for name in sorted({one.provider for one in offers()})},
+        "offer": {"on_demand": "on demand", "spot": "spot"},
+    }
+
+
 def to_text(wish: Wish) -> str:
     """``1~goal~max_gpus~budget_usd~deadline_hours~lora_cards~…_free~…_keep~…_framework~…``.
 
-    What is as usual of the last four is left out.
+    What is as usual after ``lora`` is left out.
     """
     head = (
         *(VERSION, wish.goal, str(wish.max_gpus), decimal(wish.budget_usd, 2)),
@@ -164,8 +204,9 @@ def to_text(wish: Wish) -> str:
         values = getattr(wish, name)
         if values != usual[name]:
             found.append("~".join((name, *values)).replace("_", "."))
-    if wish.framework:
-        found.append(f"framework~{wish.framework}")
+    for name in chosen_from():
+        if value := getattr(wish, name):
+            found.append(f"{name}~{value.replace('_', '.')}")
     return "_".join(found)
 
 
@@ -182,26 +223,27 @@ def from_text(text: str) -> Wish:
     if "." in gpus or lora not in ("0", "1"):
         raise ValueError(f"has {short(gpus)} as GPUs or {short(lora)} for LoRA")
     lists: dict[str, tuple[str, ...]] = {}
+    words = chosen_from()
     for part in rest:
         name, *values = part.replace(".", "_").split("~")
-        if name not in ("cards", "free", "keep", "framework") or name in lists:
-            raise ValueError(
-                f"has {short(name)} where cards, free, keep or framework stands once"
-            )
+        if name not in ("cards", "free", "keep", *words) or name in lists:
+            known = ", ".join(("cards", "free", "keep", *words))
+            raise ValueError(f"has {short(name)} where each of {known} may stand once")
         pattern = GPU if name == "cards" else _WORD
         for value in values:
             require(pattern, value, f"one of {name}")
         lists[name] = tuple(values)
-    framework = lists.pop("framework", ("",))
-    if len(framework) != 1:
-        raise ValueError(f"has {len(framework)} frameworks")
+    given: dict[str, Any] = {**lists}
+    for name in words:
+        found = lists.get(name, ("",))
+        if len(found) != 1:
+            raise ValueError(f"has {len(found)} words as its {name}")
+        given[name] = found[0]
     return Wish(
         goal=goal,
-        framework=framework[0],
         max_gpus=int(gpus),
         budget_usd=float(usd),
         deadline_hours=float(hours),
         lora_allowed=lora == "1",
-        **lists,
+        **given,
     )
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.cost import cost
 from planner.footprint import Footprint
 from planner.frameworks import framework_named
@@ -9,9 +11,10 @@ from planner.launch.export import obstacles
 from planner.lengths import words
 from planner.methods import method_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.plan.fields import EIGHT_BIT
-from planner.search.found import Name
-from planner.search.wish import GOALS, Wish
+from planner.search.found import Name, Recommendation
+from planner.search.knee import WORTH
 from planner.throughput import read_run
 from planner.totals.limits import MARGIN
 from planner.units import read_count, read_gib, read_seconds_between, read_usd_between
@@ -22,18 +25,18 @@ def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
     found = []
     if before.finetuning == "full" and after.finetuning != "full":
         found.append(
-            f"LoRA trains adapters of rank {after.lora_rank} in place of all weights: what they "
-            "reach depends on the task."
+            f"LoRA of rank {after.lora_rank} instead of full fine-tuning: how close it comes "
+            "depends on the task."
         )
     if after.response_tokens < before.response_tokens:
         found.append(
-            f"Responses end at {after.response_tokens:,} tokens in place of "
-            f"{before.response_tokens:,}: longer answers are cut off, and score as they stand."
+            f"Responses are truncated at {after.response_tokens:,} tokens instead of "
+            f"{before.response_tokens:,}."
         )
     if before.optimizer not in EIGHT_BIT and after.optimizer in EIGHT_BIT:
         found.append(
-            "The optimizer's moments are kept in 8 bits, in blocks with a scale of their own: "
-            "usually as good, not the same run."
+            "Optimizer states in 8 bits, quantized block by block: usually as good, but not "
+            "the same numbers."
         )
     own = method_of(after).trade_offs
     found += [own[name] for name in own if getattr(before, name) != getattr(after, name)]
@@ -41,22 +44,20 @@ def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
 
 
 MARGINS = {
-    "conservative": "fits at the upper bound of what nobody can know exactly, with {:.0%} of the "
-    "card to spare on top of it",
-    "balanced": "fits, with {:.0%} of the card to spare",
-    "aggressive": "may leave less than {:.0%} of the card, and runs out of memory where the "
-    "estimate is low",
+    "conservative": "fits even at the upper bound of its memory, with {:.0%} of the card free",
+    "balanced": "fits, with {:.0%} of the card free",
+    "aggressive": "may leave less than {:.0%} of the card free, and may run out of memory",
 }
 
 
-def why(name: Name, wish: Wish, footprint: Footprint, alike: str) -> str:
-    """The goal, the margin, and the plan's figures."""
+def why(name: Name, best: str, footprint: Footprint) -> str:
+    """What it is the best at, its margin, and the plan's figures."""
     plan, paid = footprint.plan, cost(footprint)
-    margin = MARGINS[name].format(1 - MARGIN)
+    margin = MARGINS.get(name, MARGINS["balanced"]).format(1 - MARGIN)
     found = [
-        f"{GOALS[wish.goal].best} of those found whose peak {margin}: "
+        f"{best} of all plans found whose peak {margin}: "
         f"{read_gib(footprint.device_bytes)} of {read_gib(footprint.budget_bytes)} GiB, at most "
-        f"{read_gib(footprint.high_bytes)}; {footprint.worst.name} decides."
+        f"{read_gib(footprint.high_bytes)}, reached in {footprint.worst.name}."
     ]
     if footprint.step_seconds is not None and footprint.doubt is not None:
         times = footprint.step_seconds, footprint.low_seconds, footprint.high_seconds
@@ -69,9 +70,32 @@ def why(name: Name, wish: Wish, footprint: Footprint, alike: str) -> str:
             took += f" and {read_usd_between(*usd)}"
         found.append(f"{took}.")
     if footprint.host_bytes:
-        unknown = "" if plan.host_ram_per_node else ", which nobody has said that it has"
+        unknown = "" if plan.host_ram_per_node else "; how much it has is not set"
         found.append(f"A node needs {read_gib(footprint.host_bytes)} GiB of host RAM{unknown}.")
-    return " ".join((*found, *filter(None, [alike])))
+    return " ".join(found)
+
+
+def same(recommended: Sequence[Recommendation]) -> str:
+    """Why there are fewer than three plans; empty where there are, or where there is none."""
+    return " ".join(
+        f"{one.called.capitalize()} are the same plan: a smaller margin makes nothing better."
+        for one in recommended
+        if one.also
+    )
+
+
+def bend(at: Recommendation, buys: str) -> str:
+    """Where the Pareto front bends, if that is a plan that is recommended anyway."""
+    more = f" ({buys})" if buys else ""
+    return (
+        f"Knee of the Pareto front: the {at.called} plan{more}. From there on a dollar buys less "
+        f"than {WORTH:.0%} of the speed that it buys before."
+    )
+
+
+def read_gpus(plan: Plan) -> str:
+    """How many of which card: ``32 × H100 80GB SXM5``."""
+    return f"{plan.gpus:,} × {facts_of(plan).gpu.name}"
 
 
 def launched(plan: Plan) -> str:
@@ -80,4 +104,4 @@ def launched(plan: Plan) -> str:
     found = obstacles(plan, plan.framework)
     if not found:
         return f"Exports to {framework.label}: python -m planner launch writes its files."
-    return f"{framework.label} has no script for it. {found[0].sentence}"
+    return f"{framework.label} has no launch script for it. {found[0].sentence}"

@@ -125,7 +125,7 @@ def takes_other_gpus(page: Page) -> None:
     to_radio(page, "Hide")
     press(page, "ArrowRight", "Space")
     expect(page.get_by_text("Cheapest:")).to_be_visible()
-    to_field(page, "Or by name")
+    to_field(page, "Or choose by name")
     page.keyboard.type("4 × H200")
     press(page, "Enter")
     to_button(page, "Apply")

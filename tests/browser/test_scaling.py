@@ -18,7 +18,7 @@ def test_one_pointer_reads_memory_seconds_and_dollars_and_a_row_opens(
     page.goto(f"{server}/scaling")
     settle(page)
     chart = page.get_by_test_id("stVegaLiteChart")
-    expect(chart.get_by_text("Dollars of the run", exact=True)).to_be_visible()
+    expect(chart.get_by_text("Dollars per run", exact=True)).to_be_visible()
     place = chart.bounding_box()
     assert place is not None
     assert abs(chart.evaluate(WIDEST) - place["width"]) <= 4, "neither cut off nor narrower"
@@ -26,10 +26,10 @@ def test_one_pointer_reads_memory_seconds_and_dollars_and_a_row_opens(
         for along in (0.4, 0.5):
             height = place["y"] + share * place["height"]
             page.mouse.move(place["x"] + along * place["width"], height)
-        for word in ("policy backward, GiB", "Seconds per step, s", "Dollars of the run, $"):
+        for word in ("policy backward, GiB", "Seconds per step, s", "Dollars per run, $"):
             expect(page.locator(TIP)).to_contain_text(word)
 
-    expect(page.get_by_role("button", name="Choose a possible plan's row")).to_be_disabled()
+    expect(page.get_by_role("button", name="Select a row to apply it", exact=True)).to_be_disabled()
     table = page.get_by_test_id("stDataFrame").bounding_box()
     assert table is not None
     page.mouse.click(table["x"] + 18, table["y"] + 3.5 * 35)  # the third row's box

@@ -1,4 +1,4 @@
-"""Thirteen walks through the page, each as a person would take it; docs/usability.md has the table.
+"""Fourteen walks through the page, each as a person would take it; docs/usability.md has the table.
 
 Run: ``PYTHONPATH=.:tests:tests/browser .venv/bin/python tests/browser/walks.py [WALK ...]`` starts
 the app and prints a row a walk, then one JSON line. ``--of FOLDER`` starts the app of another
@@ -349,6 +349,25 @@ def _uncovered(words: Locator) -> bool:
         )
         for one in words.all()
     )
+
+
+@walk("cheapest 32B, 16 k, up to 64 GPUs")
+def decides_how_many(visitor: Visitor) -> str:
+    """Which GPUs and how many: a search, its knee as the plan, and on to its launch."""
+    visitor.open()
+    visitor.choose("Model", "Qwen2.5-32B", re.compile(r"Qwen2\.5-32B($| ·)"))
+    visitor.write("Response, tokens", 16384)
+    visitor.turn_to("Recommend")
+    visitor.write("Max GPUs", 64)  # Enter begins the search
+    coverage = visitor.page.get_by_text("Search coverage")
+    with visitor:
+        expect(coverage).to_be_visible(timeout=PATIENCE_MILLISECONDS)
+    knee = visitor.page.get_by_text(re.compile("^Knee of the Pareto front: .* faster"))
+    said = knee.first.inner_text()
+    visitor.click(visitor.page.locator(".st-key-plan-knee").get_by_role("button", name="Apply"))
+    opened = f"{visitor.verdict()} {cost(visitor)}"
+    visitor.turn_to("Launch")
+    return f"{said} As a plan: {opened} {_script(visitor)}"
 
 
 def main(*arguments: str) -> None:

@@ -209,7 +209,7 @@ def test_tick_labels_do_not_touch() -> None:
 def test_cards_stand_in_their_order_with_intervals_and_a_shape_for_the_verdict() -> None:
     chart = cards_of.cards(CARDS, unit="GiB")
     titles = [panel["title"]["text"] for panel in chart["vconcat"]]
-    assert titles == ["Dollars of the run", "Seconds per step", "Memory per GPU, GiB"]
+    assert titles == ["Dollars per run", "Seconds per step", "Memory per GPU, GiB"]
     for panel, name in zip(chart["vconcat"], ("usd", "seconds"), strict=False):
         rule = next(layer for layer in marks_of(panel, "rule") if "y2" in layer["encoding"])
         assert rule["encoding"]["y"]["field"] == f"{name}_low"

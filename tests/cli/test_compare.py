@@ -104,5 +104,5 @@ def test_a_report_can_have_the_plans_of_a_search(tmp_path: Path) -> None:
     asked = "preset=grpo-7b@1&model=Qwen/Qwen2.5-1.5B&gpus=1&sharding=none&offload=none"
     assert main(["report", asked, "--output", str(file), "--recommend", "cheapest"]) == 0
     written = file.read_text("utf-8")
-    assert "Recommended: Cheapest" in written and "unchecked" in written
+    assert "Recommended: Cheapest" in written and "estimate only" in written
     assert "What would change it" not in written

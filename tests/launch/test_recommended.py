@@ -10,6 +10,7 @@ from launch.running import Worker, read_by_trl, read_by_verl
 from planner.launch.export import export
 from planner.plan import Plan
 from planner.search import Wish, search
+from planner.search.tiers import NAMES
 
 FRAMEWORKS = ("trl", "verl")
 FREE = (
@@ -25,7 +26,7 @@ def test_all_three_are_accepted(
     worker: Worker = request.getfixturevalue(framework)
     plan = Plan(model="Qwen/Qwen2.5-7B", framework=framework, gpu="a100-40gb", gpus=8)
     found = search(plan, Wish(goal="fastest", free=FREE, lora_allowed=True))
-    assert len(found.recommendations) == 3
+    assert {name for one in found.recommendations for name in one.names} >= {*NAMES}
     for one in found.recommendations:
         assert "Exports to" in one.launch
         launch = export(one.plan, framework)

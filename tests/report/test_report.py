@@ -186,8 +186,9 @@ def test_the_plans_of_a_search_stand_on_it_once_each_with_what_was_checked() -> 
     content = content_of(estimate(GRPO), made=TODAY, search=agreed)
     assert content.goal == "Fastest"
     assert len(content.recommended) == len({each.plan for each in found.recommendations})
-    named = ", ".join(row.name.lower() for row in content.recommended)
-    assert named == "conservative, balanced, aggressive"
+    named = " and ".join(row.name.lower() for row in content.recommended)
+    assert named == " and ".join(one.called for one in found.recommendations)
+    assert {"conservative", "balanced", "aggressive"} <= {*re.findall(r"\w+", named)}
     first = content.recommended[0]
     assert "its dry run agrees" in first.figures
     assert read_gib(one.footprint.device_bytes) in first.figures

@@ -92,7 +92,7 @@ def test_what_cannot_be_met_is_a_sentence(port: Port) -> None:
 def test_a_killed_process_is_said_and_started_anew(port: Port) -> None:
     port.alive().kill()
     one = Searching(PLAN, Wish(free=()), port=port)
-    assert one.wait(SECONDS) and (one.found is not None or "ask again" in one.error)
+    assert one.wait(SECONDS) and (one.found is not None or "try again" in one.error)
     again = Searching(PLAN, Wish(free=()), port=port)
     assert again.wait(SECONDS) and again.found is not None
 

@@ -23,7 +23,7 @@ def plan_of(query: str) -> Plan:
 
 
 def by_name(found: Found) -> dict[str, Recommendation]:
-    return {one.name: one for one in found.recommendations}
+    return {name: one for one in found.recommendations for name in one.names if name != "knee"}
 
 
 def floor_gib(

@@ -187,7 +187,8 @@ EVIDENCE = Evidence(
 def longest(plan: Plan) -> dict[str, int]:
     """Tokens of each recommendation's response."""
     found = search(plan, Wish(goal="longest"))
-    return {one.name: one.plan.response_tokens for one in found.recommendations}
+    named = [(name, one) for one in found.recommendations for name in one.names]
+    return {name: one.plan.response_tokens for name, one in named if name != "knee"}
 
 
 @pytest.mark.parametrize("framework", frameworks())

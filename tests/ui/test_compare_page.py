@@ -91,7 +91,7 @@ def test_a_plan_that_only_just_fits_is_no_good_news() -> None:
 def test_what_is_pasted_and_is_no_link_is_said_to_be_none() -> None:
     app = opened("compare")
     app.text_input(key="pasted pin").set_value("hello").run()
-    assert "hello is no link of a plan" in words(app) and not pins_in(app)
+    assert "hello is not a link to a plan" in words(app) and not pins_in(app)
 
 
 def test_the_link_to_share_has_the_pins() -> None:
@@ -113,7 +113,7 @@ def test_a_pin_is_opened_renamed_and_removed() -> None:
     app = linked(to_pin(Pinned(WIDE, "wide")))
     press(app, "open:0")
     assert field(app, "gpus").value == 16
-    assert "The plan on the page" in words(app)
+    assert "Your current plan" in words(app)
     (name,) = [one for one in app.text_input if one.key and one.key.startswith("pin-name:")]
     name.set_value("  twice as many  ").run()
     assert [from_pin(one) for one in pins_in(app)] == [Pinned(WIDE, "twice as many")]
@@ -159,7 +159,7 @@ def test_at_most_four_plans_are_kept() -> None:
     assert app.button(key="pin-plan").disabled
     assert len([*table(app, "Setting").values()][0]) == MOST
     app.text_input(key="pasted pin").set_value(to_query_string(GRPO.changed(gpus=4))).run()
-    assert "At most 4 plans are compared" in words(app) and pins_in(app) == pins
+    assert "At most 4 plans can be compared" in words(app) and pins_in(app) == pins
 
 
 def test_plans_too_long_for_a_link_are_kept_beside_it_and_the_page_says_so() -> None:

@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from planner.catalog.offers import offers
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.stand_in import stand_in
 from planner.footprint import Footprint, Verdict
@@ -18,6 +20,7 @@ from planner.plan.pin import Pinned, from_pin
 from planner.plan.presets import presets
 from planner.plan.query import to_short_query
 from planner.search import Found, Wish, search
+from planner.search.check import lead
 from planner.search.wish import PLACEMENT, from_text, to_text
 from planner.ui.recommend import asked
 from ui.conftest import FakePort
@@ -158,7 +161,25 @@ def test_nothing_is_searched_before_somebody_asks_and_the_wish_is_in_the_link(fa
     assert (made.plan, wish.goal, wish.max_gpus, wish.budget_usd) == (PLAN, "cheapest", 16, 250.0)
     assert set(wish.keep) == {"sharding", "optimizer"} and wish.cards == ("a100-40gb",)
     assert wish.lora_allowed and set(PLACEMENT) <= wish.freed
+    assert wish.vendor == "nvidia", "the plan's own vendor, unless somebody says otherwise"
     assert wish_in(app) == wish
+
+
+def test_cards_one_can_rent_are_searched_by_default_and_filtered(fake) -> None:
+    app = opened()
+    assert app.selectbox(key="wish:goal").value == "cheapest"
+    press(app, "wish-ask")
+    assert "gpu" in fake.made[0].wish.freed and fake.made[0].wish.cards == ()
+    app.selectbox(key="wish:provider").set_value("verda")
+    app.selectbox(key="wish:offer").set_value("spot")
+    app.selectbox(key="wish:vendor").set_value("")
+    press(app, "wish-ask")
+    wish = fake.made[1].wish
+    assert (wish.provider, wish.offer, wish.vendor) == ("verda", "spot", "")
+    assert wish_in(app) == wish
+    app.selectbox(key="wish:goal").set_value("fit")
+    press(app, "wish-ask")
+    assert "gpu" not in fake.made[2].wish.freed, "to fit, the plan keeps its card"
 
 
 def test_plans_are_for_a_framework_with_a_script_and_it_is_in_the_link(fake) -> None:
@@ -194,27 +215,34 @@ def test_a_limit_that_the_goal_needs_is_asked_for_by_its_label(fake) -> None:
     app = opened()
     app.selectbox(key="wish:goal").set_value("deadline")
     press(app, "wish-ask")
-    assert "Deadline of the run, hours: this goal needs one" in said(app) and fake.made == []
+    assert "Deadline, hours: this goal needs one" in said(app) and fake.made == []
 
 
-def test_one_verdict_then_three_plans_with_their_differences_by_label() -> None:
+def test_one_verdict_then_different_plans_with_their_differences_by_label() -> None:
     app = opened(to_text(CHEAP))
-    first = answer().recommendations[1]
-    lead = next(one.value for one in app.success if "balanced" in one.value).replace("\\", "")
-    assert f"Cheapest: the balanced plan, {first.plan.gpus} × H100 80GB SXM5: fits" in lead
-    assert "estimated, unchecked" in lead and "$" in lead and "(" in lead
+    found = answer()
+    first = lead(found.recommendations)
+    told = next(one.value for one in app.success if "balanced" in one.value).replace("\\", "")
+    gpus = f"{first.plan.gpus} × H100 80GB SXM5"
+    assert f"Cheapest: the {first.called} plan, {gpus}. Fits" in told
+    assert "estimate only" in told and "$" in told and "(" in told
     shown = said(app)
-    for title in ("Conservative", "Balanced", "Aggressive"):
-        assert f"**{title}** :" in shown
-    assert shown.count("Number of GPUs 8 → **4**") >= 3
+    for one in found.recommendations:
+        assert f"**{one.called.capitalize()}** :" in shown
+    assert found.same and found.same in shown and found.knee in shown
+    assert shown.count("Number of GPUs 8 → **4**") >= 2
     assert "micro_batch_size" not in shown and "gradient_checkpointing" not in shown
-    assert "Host RAM per node" in shown and "302 plans judged" not in lead
+    assert "Host RAM per node" in shown and "plans estimated" not in told
+    (prices,) = [one.value for one in app.dataframe if "$ per GPU-hour" in one.value.columns]
+    listed = offers(first.plan.gpu)
+    assert list(prices["$ per GPU-hour"]) == [f"{one.usd_per_hour:.2f}" for one in listed] != []
+    assert list(prices["Source"]) == [one.source for one in listed]
     assert len(app.get("vega_lite_chart")) == 2
     (front,) = [one.value for one in app.dataframe if "Run, $" in one.value.columns]
     assert list(front["Run, $"]) == [point.usd for point in answer().front]
     (ties,) = [one.value for one in app.dataframe if "Tied with" in one.value.columns]
-    assert len(ties) == len({(tie.figure, tie.apart) for tie in answer().ties})
-    assert "Left out: an engine with GPUs of its own" in shown
+    assert len(ties) == len(found.ties)
+    assert "Not searched:" in shown
 
 
 def test_a_link_repeats_the_search_and_starts_no_dry_run(fake, fake_port: FakePort) -> None:
@@ -244,16 +272,21 @@ def test_a_broken_wish_is_named_and_the_plan_is_kept(fake, text: str, told: str)
     assert field(app, "gpus").value == 16
 
 
-def test_a_plan_is_taken_and_given_back(fake) -> None:
+def test_a_plan_is_taken_and_given_back(fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned_to: list[str] = []
+    monkeypatch.setattr(st, "switch_page", lambda page, **_: turned_to.append(page))
     app = opened(to_text(CHEAP))
-    found = answer().recommendations[2]
+    found = {name: one for one in answer().recommendations for name in one.names}
     press(app, "take:aggressive")
-    for change in found.differences:
+    for change in found["aggressive"].differences:
         assert getattr(app.session_state["draft"].plan, change.field) == change.after
+    assert turned_to == ["pages/plan.py"]
     assert "Applied." in said(app) and app.button(key="take:aggressive").disabled
     assert len(fake.made) == 1  # the answer stays
     press(app, "take:conservative")
-    assert app.session_state["draft"].plan == answer().recommendations[0].plan
+    assert app.session_state["draft"].plan == found["conservative"].plan
+    press(app, "launch-applied-recommend")
+    assert turned_to[1:] == ["pages/plan.py", "pages/launch.py"]
     press(app, "undo-applied-recommend")
     press(app, "undo-applied-recommend")
     assert app.session_state["draft"].plan == PLAN
@@ -261,9 +294,10 @@ def test_a_plan_is_taken_and_given_back(fake) -> None:
 
 def test_plans_are_pinned_and_points_are_opened() -> None:
     app = opened(to_text(CHEAP))
-    press(app, "pin:balanced")
+    first = lead(answer().recommendations)
+    press(app, f"pin:{first.name}")
     pinned = from_pin(in_link(app, "pin"))
-    assert pinned == Pinned(answer().recommendations[1].plan, "Balanced")
+    assert pinned == Pinned(first.plan, first.called.capitalize())
     app.selectbox(key="front place").set_value(1)
     press(run(app), "take-front")
     assert app.session_state["draft"].plan == PLAN.changed(**answer().front[1].changes)
@@ -273,36 +307,38 @@ def test_after_a_press_the_plan_to_take_is_checked_and_demoted_with_the_reason(
     fake_port: FakePort,
 ) -> None:
     three = {one.plan: one for one in answer().recommendations}
-    lead = answer().recommendations[1].plan
-    fake_port.outcome = lambda plan: dry(three[plan].footprint, "tight" if plan == lead else "")
+    first = lead(answer().recommendations)
+    fake_port.outcome = lambda plan: dry(
+        three[plan].footprint, "tight" if plan == first.plan else ""
+    )
     app = opened()
     press(app, "wish-ask")
     at_rest(at_rest(app))
-    assert fake_port.asked[0] == lead
+    assert fake_port.asked[0] == first.plan
     shown = said(app)
-    assert "demoted: dry run disagrees" in shown
-    assert "Its dry run needs" in shown and ": tight." in shown
+    assert "dry run disagrees" in shown
+    assert "The dry run peaks at" in shown and ": tight." in shown
     # Conservative is the same plan here, so the next to take is the aggressive one, and is checked.
-    assert answer().recommendations[0].plan == lead and len(fake_port.asked) == 2
+    assert first.names == ("conservative", "balanced") and len(fake_port.asked) == 2
     assert "the aggressive plan" in shown and "its dry run agrees" in shown
 
 
 def test_a_dry_run_that_fails_says_so_and_the_plan_stays_unchecked(fake_port: FakePort) -> None:
     fake_port.outcome = RuntimeError("no such step")
     app = opened(to_text(CHEAP))
-    press(app, "check:balanced")
+    press(app, "check:conservative")
     at_rest(app)
-    assert "No dry run: The dry run could not be read" in said(app)
-    assert "estimated, unchecked" in said(app) and "check:balanced" in keys(app)
+    assert "The dry run failed: The dry run could not be read" in said(app)
+    assert "estimate only" in said(app) and "check:conservative" in keys(app)
 
 
 def test_a_search_on_its_way_shows_how_far_it_is_and_can_be_given_up(fake) -> None:
     fake.held = True
     app = opened(to_text(CHEAP))
     assert app.button(key="wish-ask").disabled
-    assert "take:balanced" not in keys(app)
+    assert "take:conservative" not in keys(app)
     press(app, "wish-cancel")
-    assert fake.made[0].given_up and "Given up" in said(app)
+    assert fake.made[0].given_up and "Canceled." in said(app)
     assert not app.button(key="wish-ask").disabled
 
 
@@ -317,7 +353,7 @@ def test_nothing_fits_tells_what_would_do_and_what_each_lacks(fake) -> None:
     assert found.recommendations == () and found.misses
     fake.outcome = staticmethod(lambda plan, wish: found)
     app = opened(to_text(ONE), NARROW)
-    assert "Nothing that may change makes this plan fit" in app.error[-1].value
+    assert "No plan within these limits fits." in app.error[-1].value
     shown = said(app)
     would_do, closest, *others = (miss.lacks.partition(";")[0][1:] for miss in found.misses)
     assert would_do in shown and closest in shown
@@ -332,7 +368,8 @@ def test_an_edit_leaves_the_answer_and_says_whose_it_is(fake) -> None:
     app = opened(to_text(CHEAP))
     field(app, "gpus").set_value(16)
     run(app)
-    assert "was asked of the plan before" in said(app) and "take:balanced" in keys(app)
+    assert "is for the plan before your last change" in said(app)
+    assert "take:conservative" in keys(app)
     press(app, "wish-again")
     assert [one.plan.gpus for one in fake.made] == [8, 16]
 
@@ -344,6 +381,6 @@ def test_the_plans_report_has_the_visitors_search_from_it(monkeypatch: pytest.Mo
     )
     app = opened(to_text(CHEAP))
     app.switch_page("pages/plan.py").run()
-    assert "Recommended: Cheapest" in written[-1] and "unchecked" in written[-1]
+    assert "Recommended: Cheapest" in written[-1] and "estimate only" in written[-1]
     field(app, "response_tokens").set_value(1024).run()
     assert "Recommended" not in written[-1], "the search was not from this plan"

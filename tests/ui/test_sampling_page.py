@@ -35,7 +35,7 @@ def test_the_answer_stands_first_with_mode_figures_and_a_link() -> None:
     assert "Fits" in app.success[0].value and "Recommended" in app.success[0].value
     assert app.success[0].value.count("GiB host RAM") == 1, "what is said is not said again"
     labels = [metric.label for metric in app.metric]
-    assert labels == ["Host RAM", "GPU", "Time", "Disk", "Online ends at", "Recall"]
+    assert labels == ["Host RAM", "GPU", "Time", "Disk", "Online works up to", "Recall"]
     link = urlsplit(app.code[-1].value)
     assert link.path.endswith("/sampling")
     assert from_query_string(link.query).plan == PRESETS[DEFAULT][1]
@@ -47,7 +47,7 @@ def test_the_documents_case_opens_as_a_link_and_says_what_its_code_does() -> Non
     app = opened(**to_query(PRESETS[DOCUMENT][1]))
     assert app.metric[0].value == "10.9 GiB"
     assert app.metric[0].delta == "at concatenating"
-    assert "copies all embeddings twice" in words(app)
+    assert "all embeddings are copied twice" in words(app)
     assert app.selectbox(key="sampling preset").value == DOCUMENT
     assert app.button(key="use-recommended").label == "Use offline"
     app.button(key="use-recommended").click().run()
@@ -77,15 +77,15 @@ def test_an_ivf_index_has_lists_and_an_unsampled_recall() -> None:
     assert "sampling:lists" not in keys
     app.selectbox(key="sampling:index").set_value("faiss-ivf").run()
     assert "sampling:probes" in [one.key for one in app.number_input]
-    assert app.metric[5].value == "not sampled"
-    assert "recall of an IVF index is not known" in words(app)
+    assert app.metric[5].value == "not measured"
+    assert "recall of an IVF index is unknown" in words(app)
 
 
 def test_what_cannot_be_is_said_by_label_and_stays_in_the_address() -> None:
     app = opened()
     app.number_input(key="sampling:neighbours").set_value(1024).run()
     app.number_input(key="sampling:prompts").set_value(500).run()
-    assert "not possible" in app.error[0].value
+    assert "do not work together" in app.error[0].value
     assert "**Neighbours (k)**: A prompt has only" in words(app)
     assert not app.metric
     assert app.query_params["neighbours"] in ("1024", ["1024"])

@@ -98,7 +98,7 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
     app = opened()
     models = app.selectbox("sampling-run-model")
     assert models.options == ["choose one", "tiny"]  # a folder without safetensors is none
-    assert app.selectbox("sampling-run-prompts").options == ["none: the upload", "mine.jsonl"]
+    assert app.selectbox("sampling-run-prompts").options == ["none, use the upload", "mine.jsonl"]
     assert app.button("sampling-run-start").disabled
     models.select("tiny")
     app.selectbox("sampling-run-prompts").select("mine.jsonl").run()

@@ -112,6 +112,7 @@ def test_what_refuses_values_is_counted_once_each_by_the_rule_that_does() -> Non
 def test_a_narrow_axis_has_points_between_its_steps() -> None:
     values = LENGTH.values([GRPO], 128, 512)
     assert sum(128 <= value <= 512 for value in values) >= 50
+    assert all(value % 4 == 0 for value in values), "nobody types 139 tokens"
 
 
 def test_a_row_opens_as_the_plan_whose_numbers_it_shows() -> None:
@@ -146,7 +147,7 @@ def test_each_limit_is_named_where_it_is_met() -> None:
     found = judged(GRPO, "response_tokens", [1024, 16_384, 131_072])
     assert list(found["limit"]) == ["", "", limits.CARD]
     (stretch,) = limits.stretches(found, "x", found["limit"])
-    assert stretch.label == "card full in policy backward" and stretch.first == 131_072
+    assert stretch.label == "GPU full in policy backward" and stretch.first == 131_072
     assert stretch.start == pytest.approx((16_384 * 131_072) ** 0.5) and stretch.end == 131_072
     little = Plan(**{**GRPO.model_dump(), "host_ram_per_node": 20 * 2**30})
     assert set(judged(little, "response_tokens", [1024])["limit"]) == {limits.HOST}
@@ -185,7 +186,7 @@ def test_the_knee_is_the_last_count_that_is_worth_its_gpus() -> None:
     assert found.efficiency == pytest.approx((1, 1, 200 / 240, 200 / 280, 200 / 448))
     assert found.ideal == pytest.approx((100, 50, 25, 12.5, 6.25))
     assert found.gpus[found.knee] == 16
-    assert "**Knee: 16 GPUs**" in knee.words(found) and "at 32 it is 45%" in knee.words(found)
+    assert "**Knee: 16 GPUs**" in knee.words(found) and "45% at 32" in knee.words(found)
     assert knee.scaling(table.head(2)) is None
     alone = knee.scaling(table.assign(verdict="fits", step_seconds=[9.0, 99, 99, 99, 99, 99]))
     said = knee.words(alone)

@@ -42,9 +42,9 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
     preset = presets()[INTUITOR].plan
     app = opened("scaling", **to_short_query(preset))
     drawn = app.get("vega_lite_chart")[0].proto.spec
-    assert "without vLLM's reservation" in drawn and "own peak per GPU" not in drawn
+    assert "without vLLM's reservation" in drawn and "Training tensors per GPU" not in drawn
     app.toggle(key="own peak").set_value(True).run()
-    assert "Trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
+    assert "Training tensors per GPU" in app.get("vega_lite_chart")[0].proto.spec
     assert app.query_params["peak"] == "trainer"
     app.toggle(key="own peak").set_value(False).run()
     assert "peak" not in app.query_params
@@ -69,12 +69,12 @@ def test_every_axis_draws_memory_time_and_dollars_under_one_pointer(axis: str) -
     (chart,) = app.get("vega_lite_chart")
     spec = json.loads(chart.proto.spec)
     titles = sorted(panel["title"]["text"].partition(",")[0] for panel in spec["vconcat"])
-    assert titles == ["Dollars of the run", "Memory per GPU", "Seconds per step"]
+    assert titles == ["Dollars per run", "Memory per GPU", "Seconds per step"]
     assert len(spec["params"]) == 1
     bands = [one for panel in spec["vconcat"] for one in panel["layer"] if "y2" in one["encoding"]]
     assert len(bands) == 2, "seconds and dollars have intervals"
     shown = app.dataframe(key=f"curve-rows {axis}").value
-    assert len(shown) and {"Seconds per step", "Run, $", "$ at least", "Verdict"} <= set(shown)
+    assert len(shown) and {"Step, s", "Run, $", "$ at least", "Verdict"} <= set(shown)
     if axis == "gpu":
         runs = shown[shown["Verdict"] != "out of memory"]["Run, $"].dropna()
         assert list(runs) == sorted(runs) and len(runs) > 5
@@ -84,9 +84,9 @@ def test_limits_holes_and_the_knee_are_said_in_words() -> None:
     app = opened("scaling")
     app.segmented_control(key="axis").set_value("gpus").run()
     said = words(app)
-    assert "Runs from **4 GPUs** on" in said and "card full in rollout up to 2" in said
-    assert "7 of 64 values make a possible plan" in said and "3 GPUs, for one, does not" in said
-    assert "All that do are drawn. What the others break: " in said
+    assert "Needs at least **4 GPUs**" in said and "GPU full in rollout up to 2" in said
+    assert "7 of 64 values are valid plans" in said and "For example, 3 GPUs is not" in said
+    assert "All valid ones are drawn. Rules that the others break: " in said
     assert "must fill whole nodes (49)" in said
     assert "GPUs that train; a plan of its own is filled up (8)" in said
     assert "**Knee: 8 GPUs**" in said and "GPUs₀ · seconds₀ ÷ (GPUs · seconds)" in said
@@ -108,7 +108,7 @@ def test_a_row_opens_as_a_plan() -> None:
 def test_seconds_and_dollars_are_of_plans_that_run() -> None:
     app = opened("scaling", v="1", preset="doc-000-ppo@1")
     app.segmented_control(key="axis").set_value("gpus").run()
-    assert "No plan from 1 to 8 GPUs runs" in words(app)
-    assert "No plan here runs in a time that is known" in words(app)
+    assert "Runs nowhere from 1 to 8 GPUs" in words(app)
+    assert "No plan here runs with a known step time" in words(app)
     spec = json.loads(app.get("vega_lite_chart")[0].proto.spec)
     assert len(spec["vconcat"]) == 1

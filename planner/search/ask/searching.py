@@ -62,7 +62,7 @@ class Asking(Background):
             with self._port.pair(self._wait) as process:
                 self._ask(process)
         except Closed:
-            self.error = "The search's process ended without an answer; ask again."
+            self.error = "The search process ended without an answer; try again."
         self.took_seconds = self.elapsed_seconds
 
     def _wait(self, place: int) -> None:
@@ -89,7 +89,7 @@ class Asking(Background):
             ended(process)
             if isinstance(error, Closed):
                 raise
-            self.error = f"The search said nothing for {SILENT_SECONDS:.0f} s; it was ended."
+            self.error = f"The search did not respond for {SILENT_SECONDS:.0f} s and was stopped."
 
     def _listen(self, asked: Any, answers: Any) -> None:
         told, heard = False, time.monotonic()

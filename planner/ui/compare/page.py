@@ -31,8 +31,8 @@ def page(plan: Plan) -> None:
         tell("good" if fit else "doubt", summary(plans))
     else:
         st.markdown(
-            "**Pin this plan, then change it in the sidebar:** both stand here beside each other. "
-            "Or paste a link, or open a plan file."
+            "**Pin this plan, then change it in the sidebar:** both appear here side by side. "
+            "You can also paste a link or open a plan file."
         )
     pins.controls(plan, [one._replace(name=name) for name, one, _ in shown])
     _cards(shown, plans, plan)
@@ -69,7 +69,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                 st.caption(said(one.footprint.verdict.sentence))
             with st.container(horizontal=True):
                 if pinned.plan == plan:
-                    st.caption("The plan on the page")
+                    st.caption("Your current plan")
                 else:
                     st.button(
                         "Open as plan",
@@ -77,8 +77,8 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                         icon=":material/open_in_new:",
                         on_click=session.open_plan,
                         args=(pinned.plan,),
-                        help="Every page goes on with it. The plan on the page now is kept only "
-                        "where it is pinned.",
+                        help="Makes it your plan on every page. Pin the current plan first if you "
+                        "want to keep it.",
                     )
                 if pin is not None:
                     button("Remove", f"remove:{pin}", "close", pins.remove, pin)
@@ -89,9 +89,8 @@ def _figures(plans: Sequence[Compared]) -> None:
     table = rows.figures(plans, session.read)
     text_table(table, "compared-figures", "What each plan needs, takes and costs")
     st.caption(
-        "Between brackets: where published runs lay. All plans are judged by one model, so the "
-        "order of two plans is surer than either's figure. What training needs leaves out an "
-        "engine that is awake beside it, whose share is a choice."
+        "In brackets: error on published runs. Errors move together, so trust the ranking more "
+        "than the numbers. What training needs does not include vLLM's reservation."
     )
 
 
@@ -126,20 +125,20 @@ def _matters(plans: Sequence[Compared]) -> None:
     after = others[0]
     if len(others) > 1:
         names = [one.name for one in others]
-        label = f"What sets it apart from {plain(first.name)}"
+        label = f"Compare {plain(first.name)} with"
         named = choice(label, names, "compared-with", index=len(names) - 1)
         after = others[names.index(named)]
     with st.spinner("Changing one setting at a time …"):
         found = effects(first.plan, after.plan, compute.footprint)
     table = rows.matters(found, first, after, session.read)
     if table.empty:
-        st.markdown("No single difference moves memory, time or cost by 1% or the verdict.")
+        st.markdown("No single difference changes memory, time or cost by 1%, or the verdict.")
     else:
-        text_table(table, "compared-effects", "What each difference adds", right=3, most=14)
+        text_table(table, "compared-effects", "The effect of each difference", right=3, most=14)
         st.caption(
-            f"What each setting adds on the way from {plain(first.name)} to {plain(after.name)}: "
-            "set by itself in the first, or left out by itself of the second, whichever says more. "
-            "They need not add up, since settings act on each other."
+            f"The effect of each setting between {plain(first.name)} and {plain(after.name)}: "
+            "changed alone in the first, or changed back alone in the second, whichever shows "
+            "more. The effects need not add up, because settings interact."
         )
     if idle := rows.idle(found):
-        st.markdown(f"**Moves nothing by 1%:** {plain(', '.join(idle))}.")
+        st.markdown(f"**Changes nothing by 1%:** {plain(', '.join(idle))}.")

@@ -28,8 +28,8 @@ def button(
     one: Pinned,
     key: str = "pin-plan",
     text: str = "Pin this plan",
-    done: str = "Pinned for comparing",
-    about: str = "Keeps this plan for the Compare page, and in the link, while you change it.",
+    done: str = "Pinned",
+    about: str = "Keeps this plan on the Compare page and in the link while you change it.",
 ) -> None:
     """Pin a plan, the one on the page, or say that it is pinned."""
     pinned = session.pins()
@@ -60,8 +60,8 @@ def controls(plan: Plan, shown: Sequence[Pinned]) -> None:
         )
         with st.popover("Plan file", icon=":material/description:"):
             st.caption(
-                "A file holds every field of each plan and means the same for ever. It takes what "
-                "would make a link too long."
+                "A plan file holds every setting of each plan and stays valid in later versions. "
+                "Use it when a link would get too long."
             )
             if shown:
                 download("Save these plans", to_file(shown), "headroom-plans.json", "pins-save")
@@ -71,7 +71,7 @@ def controls(plan: Plan, shown: Sequence[Pinned]) -> None:
     if session.pins() and not session.pins_of_the_link():
         st.warning(
             "These plans are too long for a link, so a reload loses them. Save them as a plan "
-            "file; whoever opens that here sees the same.",
+            "file; anyone can open it here.",
             icon=":material/description:",
         )
 
@@ -92,8 +92,8 @@ def pin(new: Sequence[Pinned]) -> None:
     _keep(kept)
     if left_out:
         st.session_state[ERROR] = (
-            f"At most {MOST} plans are compared, so {read_count(left_out, 'plan')} "
-            "could not be taken. Remove one first."
+            f"At most {MOST} plans can be compared; {read_count(left_out, 'plan')} "
+            f"{'was' if left_out == 1 else 'were'} not added. Remove one first."
         )
 
 
@@ -139,7 +139,9 @@ def _paste() -> None:
     if not text:
         return
     if "=" not in text:
-        st.session_state[ERROR] = f"{text[:40]} is no link of a plan. Copy one from Share on Plan."
+        st.session_state[ERROR] = (
+            f"{text[:40]} is not a link to a plan. Copy one from Share on the Plan page."
+        )
         return
     try:
         pin([Pinned(from_link(text))])

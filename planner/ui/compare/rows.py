@@ -33,7 +33,7 @@ def settings(differences: Sequence[Difference], plans: Sequence[Compared]) -> pd
     return pd.DataFrame(
         [
             (
-                short_label(one.field) + (" (changes nothing in any of them)" if one.idle else ""),
+                short_label(one.field) + (" (no effect in any of them)" if one.idle else ""),
                 *(in_a_cell(one.field, value) for value in one.values),
             )
             for one in differences
@@ -70,7 +70,7 @@ def phases(plans: Sequence[Compared], unit: Unit) -> pd.DataFrame:
 def phases_in_words(rows: pd.DataFrame, unit: Unit) -> str:
     """The chart for those who do not see it."""
     said = (
-        f"{one['phase']}, {one['plan']}: {one['total']:.1f} {unit.name}, of it the engine's share "
+        f"{one['phase']}, {one['plan']}: {one['total']:.1f} {unit.name}, of which vLLM reserves "
         f"{one['total'] - one['own']:.1f}"
         for one in rows.to_dict("records")
     )
@@ -92,7 +92,7 @@ def matters(
                 joined([in_a_cell(each.field, each.before) for each in one.changes]),
                 joined([in_a_cell(each.field, each.after) for each in one.changes]),
                 *read_moved(one.telling, read),
-                f"set alone in {before.name}" if alone else f"left out of {after.name}",
+                f"changed alone in {before.name}" if alone else f"changed back in {after.name}",
             )
         )
     return pd.DataFrame(found, columns=["Setting", before.name, after.name, *ADDED])

@@ -10,23 +10,36 @@ from planner.ui.state import session
 from planner.wording.display import plain
 from planner.wording.fields import short_label
 
+LAUNCH = "to_launch"
+"""Session key, set here only: True from a press of *Go to Launch* until that page opens."""
+
 
 def notice(place: str) -> None:
     """While the last thing that happened was that a suggestion was taken; ``place`` keys it."""
     last = session.applied()
     if last is None:
         return
+    if st.session_state.pop(LAUNCH, False):
+        st.switch_page("pages/launch.py", query_params={})
     changes = differences(last.before.values, last.after.values)
     effect = messages.what_it_does(last.before.plan, last.after.plan)
     with st.container(border=True, key=f"applied-{place}"):
         st.markdown(f":material/check_circle: **Applied.** {from_to(changes)}.  \n{effect}")
-        st.button(
-            "Undo",
-            key=f"undo-applied-{place}",
-            on_click=session.take_back_applied,
-            icon=":material/undo:",
-            help="Back to every field as it was before.",
-        )
+        with st.container(horizontal=True):
+            st.button(
+                "Undo",
+                key=f"undo-applied-{place}",
+                on_click=session.take_back_applied,
+                icon=":material/undo:",
+                help="Resets every setting to what it was before.",
+            )
+            st.button(
+                "Go to Launch",
+                key=f"launch-applied-{place}",
+                on_click=st.session_state.update,
+                kwargs={LAUNCH: True},
+                icon=":material/rocket_launch:",
+            )
 
 
 def from_to(changes: tuple[Change, ...]) -> str:

@@ -13,8 +13,11 @@ import pandas as pd
 import streamlit as st
 
 from planner.advice.cards import Choice, Goal, best, smallest
+from planner.catalog import gpu
+from planner.cost import price_of
 from planner.footprint import Footprint
-from planner.plan import Plan
+from planner.plan import Plan, try_plan
+from planner.plan.facts import facts_of
 from planner.search.ask import Mending
 from planner.ui import compute
 from planner.ui.elements import ROW, alike, card_share_column, numbers, row, said
@@ -28,12 +31,12 @@ POLL = "500ms"
 WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
-    "Only the GPU and its count change; several GPUs shard what one has whole. Prices are median "
-    "list prices; without one there is no cost."
+    "The rest of the plan stays the same; a plan of one GPU is sharded with FSDP2 on more. Prices "
+    "are the middle of each GPU's listed range; without one there is no cost."
 )
 MEND = (
-    "Runs Make it fit for each one that is out of memory, keeping model, lengths and GPUs. Takes "
-    "5 to 15 seconds in the background."
+    "Changes settings of each plan that is out of memory until it fits, as Make it fit does; "
+    "keeps model, lengths and GPUs. Takes 5 to 15 seconds."
 )
 
 
@@ -45,6 +48,7 @@ def show(footprint: Footprint) -> None:
     mine = _mending(plan)
     mended = (mine.found if mine is not None else None) or ()
     place = st.container()
+    found = _of_vendor(plan, found)
     every = _choices(plan, found, mine)
     instead = {(one.gpu, one.gpus): one for one in mended}
     found = tuple(instead.get((one.gpu, one.gpus), one) for one in found)
@@ -55,7 +59,7 @@ def show(footprint: Footprint) -> None:
         key=lambda one: (WORDS[one.word], one.usd_run is None, one.usd_run or one.gpus),
     )
     if not shown:
-        st.info("This plan fits on no GPU of the catalog, at any count.")
+        st.info("This plan fits on none of these GPUs, in any number.")
         return
     rows = _table(plan, shown)
     st.dataframe(
@@ -63,7 +67,7 @@ def show(footprint: Footprint) -> None:
         hide_index=True,
         height=(min(len(shown), MOST_ROWS) + 1) * ROW + 3,
         key="other-gpus",
-        alt="The plan on every GPU, by count: verdict, peak, seconds of a step, cost of the run; "
+        alt="The plan on every GPU, by how many: verdict, peak, step time, price, cost of the run; "
         "Apply takes a row",
         column_config={
             "Apply": st.column_config.ButtonColumn(
@@ -75,12 +79,19 @@ def show(footprint: Footprint) -> None:
     _named_row(plan, shown)
 
 
+def _of_vendor(plan: Plan, found: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Those of the plan's own vendor, unless the visitor wants to see all."""
+    vendor = facts_of(plan).gpu.vendor
+    only = vendor and st.toggle(f"{vendor} only", value=True, key="own-vendor")
+    return tuple(one for one in found if not only or gpu(one.gpu).vendor == vendor)
+
+
 def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
     """Whether all rows are shown; and the way to what else would fit."""
     failing = sum(one.word == "out of memory" for one in found)
     running = mine is not None and mine.running
     with row("other-gpus-choices"):
-        every = st.toggle("Show what does not fit", key="all-gpus", help=MEANING)
+        every = st.toggle("Show GPUs where it does not fit", key="all-gpus", help=MEANING)
         if failing and (mine is None or mine.given_up or mine.error):
             st.button(
                 f"Find settings that make the other {failing} fit",
@@ -95,9 +106,9 @@ def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
         st.warning(said(mine.error), icon=":material/info:")
     elif mine is not None and mine.found is not None:
         st.caption(
-            f"{len(mine.found)} of the {failing} that are out of memory fit with the changes in "
-            f"their row (found in {read_seconds(mine.took_seconds)}). Recommend tries LoRA and "
-            "other lengths, too."
+            f"{len(mine.found)} of the {failing} that are out of memory fit with the changes that "
+            f"their rows name; found in {read_seconds(mine.took_seconds)}. Recommend also "
+            "considers LoRA and other lengths."
         )
     return every
 
@@ -136,7 +147,7 @@ def _named_row(plan: Plan, shown: Sequence[Choice]) -> None:
         st.session_state[CHOSEN] = 0
     with st.container(horizontal=True, vertical_alignment="bottom", key="take-gpus"):
         place = st.selectbox(
-            "Or by name",
+            "Or choose by name",
             range(len(shown)),
             key=CHOSEN,
             format_func=lambda at: f"{_named(shown[at])}: {shown[at].word}",
@@ -175,9 +186,10 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
             else ":material/check: Apply",
             "GPU": one.name,
             "Count": one.gpus,
-            "Verdict": f"{one.word}, with changes" if one.mended else one.word,
+            "Verdict": f"{one.word}, changed" if one.mended else one.word,
             **({"Changes": labelled(one.mended)} if mended else {}),
             "Step, s": one.step_seconds,
+            "GPU-hour, $": _per_hour(plan, one),
             "Run, $": one.usd_run,
             f"Peak, {unit.name}": unit.value(one.device_bytes) if one.device_bytes else None,
             "Of GPU": round(one.device_bytes / one.budget_bytes, 2)
@@ -193,11 +205,18 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
     )
 
 
+def _per_hour(plan: Plan, one: Choice) -> float | None:
+    """Dollars of a GPU for an hour, as the row's cost has them; None where nobody lists one."""
+    made, _ = try_plan({**plan.model_dump(), **one.changes})
+    return None if made is None else price_of(made).per_gpu_hour
+
+
 def _columns(rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "Of GPU": card_share_column(),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),
         **alike(rows, ["Step, s", "Step, s: from", "to"]),
+        **numbers(["GPU-hour, $"], "%.2f"),
         **numbers(["Run, $", "Run, $: from", "to "], "%,.0f"),
         "Changes": st.column_config.TextColumn(width=260),
     }

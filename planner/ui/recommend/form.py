@@ -18,7 +18,14 @@ from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
 from planner.plan.trainers import exporting
 from planner.search import GOALS, USUAL, Wish
-from planner.search.wish import MOST_GPUS, PLACEMENT, SEARCHED, from_text
+from planner.search.wish import (
+    MOST_GPUS,
+    PLACEMENT,
+    SEARCHED,
+    chosen_from,
+    from_text,
+    shopping,
+)
 from planner.ui.elements import said
 from planner.ui.recommend import asked
 from planner.ui.state import session
@@ -28,17 +35,32 @@ from planner.wording.fields import short_label
 ERROR, SEEDED = "wish error", "wish seeded"
 LORA, SEPARATE, LENGTH = "lora", "separate", "length"
 ALLOWED = {
-    LORA: "LoRA in place of all weights",
-    SEPARATE: "An engine on GPUs of its own",
+    LORA: "LoRA instead of full fine-tuning",
+    SEPARATE: "Dedicated rollout GPUs",
     LENGTH: "Other response lengths",
 }
 LIMITS = {
-    "max_gpus": "Most GPUs",
-    "budget_usd": "Budget of the run, $",
-    "deadline_hours": "Deadline of the run, hours",
-    "cards": "Cards that may be taken",
+    "max_gpus": "Max GPUs",
+    "budget_usd": "Budget, $",
+    "deadline_hours": "Deadline, hours",
+    "cards": "Allowed GPUs",
 }
 """Labels of a wish's own fields."""
+FILTERS = {
+    "vendor": ("Vendor", "Any vendor", "Only GPUs of this vendor, yours included."),
+    "provider": (
+        "Provider",
+        "Any provider",
+        "Costs use this provider's cheapest listed price; GPUs that it does not list are left out.",
+    ),
+    "offer": (
+        "Price",
+        "List price",
+        "List price: the middle of the catalog's range. On demand or spot: the cheapest such price "
+        "that a provider lists; GPUs without one are left out.",
+    ),
+}
+"""Label of each filter, what it is called where it filters nothing, and its help."""
 
 
 def form(plan: Plan, running: bool) -> None:
@@ -53,15 +75,16 @@ def form(plan: Plan, running: bool) -> None:
             list(GOALS),
             key="wish:goal",
             format_func=lambda name: GOALS[name].label,
-            help="What makes one plan that fits better than another.",
+            help="How plans that fit are ranked. The first and the two about lengths and "
+            "micro-batches keep your GPU unless you allow others.",
         )
         framework.selectbox(
             "Launch with",
             _frameworks(plan),
             key="wish:framework",
             format_func=partial(choices.name, "framework"),
-            help="Whose launch script the plans are for. Where the plan's own framework has none "
-            "for its method, one that has is set here; what you did not set follows it.",
+            help="The framework whose launch script the plans get. If the plan's own framework has "
+            "none for this method, another is preselected; settings you left open follow it.",
         )
         most.number_input(
             LIMITS["max_gpus"],
@@ -70,7 +93,7 @@ def form(plan: Plan, running: bool) -> None:
             None,
             key="wish:max_gpus",
             placeholder=f"{plan.gpus:,}, as now",
-            help=f"Empty: as many as the plan has, {plan.gpus:,}.",
+            help=f"Plans on fewer GPUs are searched too. Empty: exactly {plan.gpus:,}, as now.",
         )
         for place, name in ((budget, "budget_usd"), (deadline, "deadline_hours")):
             place.number_input(
@@ -81,30 +104,42 @@ def form(plan: Plan, running: bool) -> None:
                 key=f"wish:{name}",
                 format="%.6g",
                 placeholder="no limit",
-                help="Of the whole run; empty is no limit.",
+                help="For the whole run.",
             )
         kept, cards = st.columns([3, 2])
         kept.multiselect(
-            "Stay as they are",
+            "Keep fixed",
             _options(plan),
             key="wish:keep",
             format_func=short_label,
-            placeholder="Nothing of the layout",
-            help="The search may change how the run is laid out: micro-batches, sharding, "
-            "offloading, checkpointing, the loss, the optimizer, the engine. What you changed "
-            "against the preset stands here already. Model, method, data and lengths always stay.",
+            placeholder="Nothing",
+            help="The search may change micro-batches, sharding, offload, gradient checkpointing, "
+            "the loss, the optimizer and vLLM's settings. Settings you changed from the preset are "
+            "listed here already. Model, method, data and lengths never change.",
         )
         cards.multiselect(
             LIMITS["cards"],
             list(_cards()),
             key="wish:cards",
             format_func=_cards().__getitem__,
-            placeholder=f"Only {facts_of(plan).gpu.name}",
-            help="Beside the plan's own.",
+            placeholder="Every GPU with a listed price",
+            help=f"Yours, {facts_of(plan).gpu.name}, is always one of them. Choose it alone to "
+            "stay on it.",
         )
+        for place, (name, (label, every, about)) in zip(
+            st.columns(3), FILTERS.items(), strict=True
+        ):
+            words = {"": every, **chosen_from()[name]}
+            place.selectbox(
+                label,
+                list(words),
+                key=f"wish:{name}",
+                format_func=words.__getitem__,
+                help=about,
+            )
         allowed, button = st.columns([4, 1], vertical_alignment="bottom")
         allowed.pills(
-            "May be used as well",
+            "Also consider",
             list(ALLOWED),
             key="wish:allowed",
             selection_mode="multi",
@@ -142,13 +177,13 @@ def _wish(plan: Plan) -> Wish:
     Raises:
         ValueError: naming what cannot be asked.
     """
-    given = {name: st.session_state[f"wish:{name}"] for name in ("goal", *LIMITS)}
+    given = {name: st.session_state[f"wish:{name}"] for name in ("goal", *LIMITS, *FILTERS)}
     allowed = st.session_state["wish:allowed"]
     framework = st.session_state["wish:framework"]
     return Wish(
         goal=given["goal"],
         free=(
-            *USUAL,
+            *(USUAL if given["cards"] else shopping(given["goal"])),
             *(PLACEMENT if SEPARATE in allowed else ()),
             *(("response_tokens",) if LENGTH in allowed else ()),
         ),
@@ -159,6 +194,7 @@ def _wish(plan: Plan) -> Wish:
         deadline_hours=float(given["deadline_hours"] or 0),
         lora_allowed=LORA in allowed,
         framework="" if framework == plan.framework else framework,
+        **{name: given[name] for name in FILTERS},
     )
 
 
@@ -185,10 +221,11 @@ def _seed(plan: Plan) -> None:
 
 def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]:
     """Each input's value for a wish; without one, what somebody changed of the preset stays."""
-    usual = wish or Wish()
+    usual = wish or Wish(goal="cheapest", free=shopping("cheapest"), vendor=_vendor(plan))
     keep = [name for name in _options(plan) if name not in usual.freed] if wish else changed
-    gpus_free, any_card = "gpus" in usual.free, "gpu" in usual.free
-    priced = [card.key for card in gpus() if card.budget_bytes and card.price]
+    gpus_free = "gpus" in usual.free
+    # An old link that names no cards meant the plan's own.
+    own = [] if "gpu" in usual.free or not GOALS[usual.goal].shops else [plan.gpu]
     allowed = {
         LORA: usual.lora_allowed,
         SEPARATE: set(PLACEMENT) <= usual.freed,
@@ -202,7 +239,8 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
         "max_gpus": usual.max_gpus or (plan.gpus if gpus_free else None),
         "budget_usd": usual.budget_usd or None,
         "deadline_hours": usual.deadline_hours or None,
-        "cards": [card for card in usual.cards if card in _cards()] or (priced if any_card else []),
+        "cards": [card for card in (usual.cards or own) if card in _cards()],
+        **{name: getattr(usual, name) for name in FILTERS},
         "keep": keep,
         "allowed": [name for name, is_so in allowed.items() if is_so],
     }
@@ -217,6 +255,12 @@ def _options(plan: Plan) -> list[str]:
     """Fields of the layout that do something in this plan."""
     idle = without_effect(plan)
     return [name for name in SEARCHED if name in USUAL and name not in idle]
+
+
+def _vendor(plan: Plan) -> str:
+    """The plan's own card's; empty where a typed-in card has none."""
+    vendor = facts_of(plan).gpu.vendor.lower()
+    return vendor if vendor in chosen_from()["vendor"] else ""
 
 
 def _cards() -> dict[str, str]:

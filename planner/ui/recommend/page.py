@@ -14,6 +14,7 @@ from planner.ui.elements import button, said
 from planner.ui.plan import applied
 from planner.ui.recommend import asked, form, front, plans, rest
 from planner.ui.recommend.asked import Asked
+from planner.ui.recommend.take import turned
 from planner.wording.display import plain
 
 POLL = "500ms"
@@ -21,19 +22,20 @@ POLL = "500ms"
 
 def page(plan: Plan) -> None:
     """All of it."""
+    turned()
     asked.warm()
     mine = asked.current(plan)
     word = why_not(compute.footprint(plan))
     st.markdown(
-        f"From {plan.gpus:,} × {plain(facts_of(plan).gpu.name)}: {plain(subject(plan))}, as the "
-        f"sidebar has it ({word})."
+        f"Starting from the plan in the sidebar: {plain(subject(plan))} on {plan.gpus:,} × "
+        f"{plain(facts_of(plan).gpu.name)} ({word})."
     )
     applied.notice("recommend")
     form.form(plan, mine is not None and mine.searching.running)
     if mine is None:
         st.caption(
-            "Three plans come back, conservative, balanced and aggressive, by estimates alone; "
-            "the one to take is then checked with a dry run."
+            "You get up to four different plans: conservative, balanced, aggressive, and the knee "
+            "of the Pareto front. The recommended one is then checked with a dry run."
         )
         return
     mine.follow_up()
@@ -60,7 +62,7 @@ def _answer(plan: Plan, mine: Asked) -> None:
     found = searching.found
     if found is None:
         if searching.given_up:
-            st.caption(":material/close: Given up; nothing was kept.")
+            st.caption(":material/close: Canceled.")
         else:
             st.warning(said(searching.error), icon=":material/info:")
         return
@@ -80,7 +82,7 @@ def _of_another(plan: Plan, found: Found) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
-            f":material/history: “{GOALS[found.wish.goal].label}” was asked of the plan before "
-            "your change."
+            f":material/history: This answer (“{GOALS[found.wish.goal].label}”) is for the plan "
+            "before your last change."
         )
-        button("Ask again of this plan", "wish-again", "refresh", asked.ask, plan, found.wish)
+        button("Search again", "wish-again", "refresh", asked.ask, plan, found.wish)

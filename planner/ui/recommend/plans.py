@@ -1,4 +1,4 @@
-"""The verdict, and the three plans beside each other: what each changes, needs, takes and costs."""
+"""The verdict, and the plans beside each other: what each changes, needs, takes and costs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from planner.frameworks import exported
 from planner.launch.export import export, obstacles
 from planner.launch.launch import as_zip
 from planner.plan import Plan
-from planner.plan.facts import facts_of
 from planner.plan.query import to_query
 from planner.report.recommended import CHECKED
 from planner.search import GOALS, Found, Recommendation
 from planner.search.check import lead
-from planner.search.tiers import NAMES
+from planner.search.words import read_gpus
 from planner.ui import compute
 from planner.ui.compare.page import phases_chart
 from planner.ui.elements import COLORS, TONES, download, said, tell
 from planner.ui.plan.applied import from_to
+from planner.ui.recommend import prices
 from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import apply_button, pin_button, take
 from planner.ui.state import address, session
@@ -31,7 +31,7 @@ HOST = "Host RAM per node"
 
 
 def plans(plan: Plan, mine: Asked, found: Found) -> None:
-    """One verdict, then the three, then every phase's memory."""
+    """One verdict, then the plans, what their GPUs cost, and every phase's memory."""
     recommended = mine.recommended()
     first = lead(recommended)
     footprints = {one.plan: one.footprint for one in recommended}
@@ -39,47 +39,50 @@ def plans(plan: Plan, mine: Asked, found: Found) -> None:
     judged = {str(one.name): one for one in compared(named, footprints.__getitem__)}
     _verdict(first, judged[first.name], found)
     columns = st.columns(len(recommended))
-    ordered = sorted(recommended, key=lambda one: NAMES.index(one.name))
-    for place, one in zip(columns, ordered, strict=True):
+    for place, one in zip(columns, recommended, strict=True):
         with place.container(border=True, height="stretch", key=f"plan:{one.name}"):
             _card(plan, mine, one, judged[one.name], first=one is first)
-    _phases(found, [judged[one.name] for one in ordered])
+    prices.prices([one.plan for one in recommended])
+    _phases(found, [judged[one.name] for one in recommended])
 
 
 def _verdict(first: Recommendation, one: Compared, found: Found) -> None:
     """The answer in a sentence: the plan to take, its peak, its time, its money."""
     figures = figures_of(one, session.read)
-    card = f"{first.plan.gpus:,} × {facts_of(first.plan).gpu.name}"
+    card = read_gpus(first.plan)
     tell(
         "doubt" if first.checked == "demoted" else TONES[first.footprint.verdict.said],
-        f"{GOALS[found.wish.goal].label}: the {first.name} plan, {card}: "
-        f"{first.footprint.verdict.said}, {figures['GPU peak']}; {figures['Step time']} a step, "
-        f"{figures['Cost of run']} the run; {CHECKED[first.checked]}.",
+        f"{GOALS[found.wish.goal].label}: the {first.called} plan, {card}. "
+        f"{first.footprint.verdict.said.capitalize()}, {figures['GPU peak']}; "
+        f"{figures['Step time']} a step, {figures['Cost of run']} the run; "
+        f"{CHECKED[first.checked]}.",
     )
+    for sentence in filter(None, (found.knee, found.same)):
+        st.markdown(said(sentence))
     tied = sum(tie.of == first.name for tie in found.ties)
     if tied:
         st.caption(
-            f"{read_count(tied, 'other plan')} cannot be told from it by these estimates; what "
-            "sets them apart stands below."
+            f"{read_count(tied, 'other plan')} {'is' if tied == 1 else 'are'} within the error; "
+            "see Ties."
         )
 
 
 def _card(plan: Plan, mine: Asked, one: Recommendation, judged: Compared, *, first: bool) -> None:
-    title = one.name[0].upper() + one.name[1:]
+    title = one.called.capitalize()
     st.markdown(f"**{title}** {_badges(mine, one)}")
     known = figures_of(judged, session.read)
     lines = [f"- {name}: **{plain(known[name])}**" for name in (*FIGURES, HOST)]
     st.markdown("\n".join(lines))
     count = read_count(len(one.differences), "change")
-    st.markdown(f"**{count} from your plan**" if one.differences else "**Nothing changes**")
+    st.markdown(f"**{count} from your plan**" if one.differences else "**Your plan, unchanged**")
     if one.differences:
         st.markdown("\n".join(f"- {from_to((change,))}" for change in one.differences))
     if one.trade_offs:
-        st.markdown("**Gives up**")
+        st.markdown("**Trade-offs**")
         st.markdown("\n".join(f"- {said(text)}" for text in one.trade_offs))
     if one.reason:
         st.markdown(f":material/science: {said(one.reason)}")
-    with st.expander("Why this one", key=f"why:{one.name}"):
+    with st.expander("Why this plan", key=f"why:{one.name}"):
         st.markdown(said(one.why))
     with st.container(horizontal=True):
         apply_button(one.plan, plan, f"take:{one.name}", first=first)
@@ -93,11 +96,11 @@ def _badges(mine: Asked, one: Recommendation) -> str:
     job = mine.jobs.get(one.plan)
     state = {
         "agrees": ":green-badge[dry run agrees]",
-        "demoted": ":red-badge[demoted: dry run disagrees]",
-        "unchecked": ":gray-badge[estimated, unchecked]",
+        "demoted": ":red-badge[dry run disagrees]",
+        "unchecked": ":gray-badge[estimate only]",
     }[one.checked]
     if job is not None and job.running:
-        state = ":blue-badge[dry run on its way]"
+        state = ":blue-badge[dry run running]"
     return f":{COLORS[word]}-badge[{word}] {state}"
 
 
@@ -113,10 +116,10 @@ def _check(mine: Asked, one: Recommendation) -> None:
             icon=":material/play_arrow:",
             on_click=mine.check,
             args=(one.plan,),
-            help="Executes the plan's real training step on tensors without data.",
+            help="Runs the real step on fake tensors and counts every byte. No GPU, a few seconds.",
         )
         if job is not None and job.error:
-            st.caption(f"No dry run: {said(job.error)}")
+            st.caption(f"The dry run failed: {said(job.error)}")
 
 
 def _launch(one: Recommendation) -> None:
@@ -129,7 +132,7 @@ def _launch(one: Recommendation) -> None:
             icon=":material/rocket_launch:",
             on_click=take,
             args=(plan,),
-            help=f"{said(one.launch)} Launch has other frameworks' files.",
+            help=f"{said(one.launch)} The Launch page has scripts for other frameworks.",
         ):
             st.switch_page("pages/launch.py", query_params={})
         return

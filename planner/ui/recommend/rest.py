@@ -19,27 +19,26 @@ from planner.wording.fields import changes_in_words
 
 
 def ties(found: Found) -> None:
-    """Plans within the error of one of the three, and what tells them apart."""
+    """Plans within the error of a recommended one, and how they differ from it."""
     if not found.ties:
         return
     st.subheader("Ties", anchor="ties")
-    st.caption("Their figures and the plan's lie within the error of each other.")
-    told: dict[tuple[str, str, str], list[str]] = {}
-    for tie in found.ties:
-        changes = changes_in_words(tie.changes) or "nothing"
-        told.setdefault((tie.figure, tie.apart, changes), []).append(tie.of)
+    st.caption("These are within the error of a recommended plan: too close to call.")
     table = pd.DataFrame(
-        [(", ".join(names), *one) for one, names in told.items()],
-        columns=["Tied with", "Takes", "What tells it apart", "What it changes of your plan"],
+        [
+            (tie.of, tie.figure, tie.apart, changes_in_words(tie.changes) or "nothing")
+            for tie in found.ties
+        ],
+        columns=["Tied with", "Takes", "Compared with it", "Changes from your plan"],
     )
-    text_table(table, "ties", "Plans that tie with one of the three", right=99, most=8)
+    text_table(table, "ties", "Plans too close to a recommended one to call", right=99, most=8)
 
 
 def misses(plan: Plan, found: Found) -> None:
     """Nothing fits: what would do, then what comes closest and what each lacks."""
-    tell("bad", "Nothing that may change makes this plan fit within these limits.")
+    tell("bad", "No plan within these limits fits.")
     if not found.misses:
-        st.markdown("And no more of this card, nor a larger one of the catalog, would do.")
+        st.markdown("More GPUs of this kind, or any larger one of the catalog, do not help either.")
     for number, miss in enumerate(_each_kind(found.misses)):
         with st.container(border=True, key=f"miss:{number}"):
             st.markdown(
@@ -64,10 +63,9 @@ def left_out(found: Found) -> None:
     """How much was judged, and what was not."""
     judged = found.judged
     text = (
-        f"{judged.plans:,} plans judged, {read_count(judged.combinations, 'combination')} of "
-        f"categories, in {judged.seconds:.1f} s. They stand for {judged.reach:,} ways to lay the "
-        "run out."
+        f"{judged.plans:,} plans estimated in {judged.seconds:.1f} s "
+        f"({read_count(judged.combinations, 'combination')} of settings)."
     )
-    with st.expander("What was looked at, and what was not", key="left-out"):
+    with st.expander("Search coverage", key="left-out"):
         st.markdown(text)
-        bullets(f"Left out: {sentence[0].lower()}{sentence[1:]}" for sentence in found.left_out)
+        bullets(f"Not searched: {sentence}" for sentence in found.left_out)

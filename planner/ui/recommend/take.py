@@ -1,4 +1,7 @@
-"""What can be done with a plan that a search found: open it as the plan, keep it for comparing."""
+"""What can be done with a plan that a search found: open it as the plan, keep it for comparing.
+
+Session key, set here only: ``recommend opened`` is True from a press until the Plan page opens.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from planner.plan.pin import Pinned
 from planner.ui.compare import pins
 from planner.ui.state import session
 
+OPENED = "recommend opened"
+
 
 def apply_button(
     found: Plan, now: Plan, key: str, text: str = "Apply", *, first: bool = False, **more: Any
 ) -> None:
-    """Every page goes on with the plan; it can be taken back."""
+    """It becomes the plan, and the Plan page opens with it; Undo stands there."""
     same = found == now
     st.button(
         "This is the plan" if same else text,
@@ -24,11 +29,22 @@ def apply_button(
         icon=":material/check:",
         type="primary" if first else "secondary",
         disabled=same,
-        on_click=take,
+        on_click=_open,
         args=(found,),
-        help="Every page goes on with it; Undo stands above the form then.",
+        help="Makes it your plan and opens the Plan page, where you can undo it.",
         **more,
     )
+
+
+def _open(found: Plan) -> None:
+    take(found)
+    st.session_state[OPENED] = True
+
+
+def turned() -> None:
+    """Go on to the Plan page once a plan was taken; a callback cannot turn pages itself."""
+    if st.session_state.pop(OPENED, False):
+        st.switch_page("pages/plan.py", query_params={})
 
 
 def take(found: Plan) -> None:
@@ -40,5 +56,5 @@ def take(found: Plan) -> None:
 
 def pin_button(found: Plan, name: str, key: str) -> None:
     """Keep the plan for the Compare page, and in the link."""
-    about = "Beside your own plan and others on Compare."
+    about = "Puts it on the Compare page, beside your plan."
     pins.button(Pinned(found, name), key, "Pin to Compare", "Pinned", about)

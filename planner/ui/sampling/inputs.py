@@ -69,8 +69,8 @@ def _preset(plan: SamplingPlan | None) -> None:
         names,
         index=names.index(own),
         key="sampling preset",
-        format_func=lambda name: PRESETS[name][0] if name else "Changed by hand",
-        help=f"A preset never changes once released; `{own or DEFAULT}` names one.",
+        format_func=lambda name: PRESETS[name][0] if name else "Custom",
+        help=f"Presets never change once released. In a link: `{own or DEFAULT}`.",
     )
 
 
@@ -90,7 +90,7 @@ def _field(field: str, values: dict[str, Any], plan: SamplingPlan | None) -> Non
     else:
         _number(field, value, *_bounds(field), STEPS.get(field, 1))
         if field in DERIVED and not value and plan is not None:
-            st.caption(f"0 is derived: {int(DERIVED[field](plan)):,}")
+            st.caption(f"0 means {int(DERIVED[field](plan)):,} here")
 
 
 def _edited(field: str, convert: Callable[[Any], Any], value: Any) -> None:

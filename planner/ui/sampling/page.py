@@ -71,11 +71,11 @@ def _about_the_link() -> None:
         lead = "The rest is used." if reading.plan is not None else "The inputs stay as they were."
         st.markdown(f":material/link_off: **Part of this link could not be used.** {lead}")
         bullets(spoken(problem.sentence) for problem in reading.problems)
-        st.button("Understood", on_click=state.dismiss, key="dismiss-sampling-reading")
+        st.button("Dismiss", on_click=state.dismiss, key="dismiss-sampling-reading")
 
 
 def _impossible(problems: tuple[Problem, ...]) -> None:
-    st.error("**These inputs are not possible together.**", icon=":material/block:")
+    st.error("**These settings do not work together.**", icon=":material/block:")
     for problem in problems:
         named = LABELS.get(problem.field, problem.field)
         st.markdown(f"- **{named}**: {plain(spoken(problem.sentence))}")
@@ -100,52 +100,54 @@ def _figures(found: SamplingEstimate) -> None:
             "Host RAM",
             session.read(found.host_bytes),
             f"at {found.worst.label.lower()}",
-            "Anonymous memory of the process at the worst stage; files that are mapped are the "
-            "system's to drop and do not count.",
+            "Peak anonymous memory of the process. Memory-mapped files do not count: the system "
+            "can drop them.",
         ),
         (
             "GPU",
             session.read(found.gpu_bytes) if plan.device != "cpu" else "none",
             "model and one batch",
-            "Embeddings are never on the card.",
+            "Embeddings stay in host RAM.",
         ),
         (
             "Time",
             UNKNOWN if found.seconds is None else f"≈ {read_seconds(found.seconds)}",
             "embed and search",
-            "At assumed rates, named below with each stage; a run's calibration measures yours.",
+            "At assumed rates, listed below for each stage. A run first measures your machine.",
         ),
         (
             "Disk",
             session.read(found.disk_bytes),
             f"fp16: {session.read(disk.half.bytes)}",
-            f"What this mode writes: embeddings, neighbours, weights. Embeddings in fp32 are "
-            f"{session.read(disk.raw.bytes)}; in {plan.dtype}, as planned, a compressor would "
-            f"leave {session.read(disk.compressed.bytes)}.",
+            f"What this mode writes: embeddings, neighbours, weights. Embeddings take "
+            f"{session.read(disk.raw.bytes)} in fp32; compressed in {plan.dtype}, as planned, "
+            f"{session.read(disk.compressed.bytes)}.",
         ),
         (
-            "Online ends at",
+            "Online works up to",
             UNKNOWN if limit is None else f"{limit:,}",
             "prompts",
-            "The most prompts whose peak fits when embeddings are computed as training starts.",
+            "The most prompts that fit in host RAM when embeddings are computed at training start.",
         ),
         (
             "Recall",
-            "exact" if plan.index != "faiss-ivf" else "not sampled",
+            "exact" if plan.index != "faiss-ivf" else "not measured",
             "of neighbours",
-            "Exact and flat searches compare all pairs. What an IVF index misses, a run samples.",
+            "Exact and flat indexes compare all pairs. An IVF index misses some; a run measures "
+            "how many.",
         ),
-        a_row=3, width=150,
+        a_row=3,
+        width=150,
     )
 
 
 def _stages(found: SamplingEstimate) -> None:
-    st.subheader("Memory through the stages", anchor="stages")
+    st.subheader("Memory by stage", anchor="stages")
     unit = session.unit()
     plan = found.plan
     capacity = unit.value(plan.host_ram) if plan.host_ram else None
     st.caption(
-        "From the first stage to the last."
+        "In the order in which they run."
         + (f" Host RAM: {session.read(plan.host_ram)}." if plan.host_ram else "")
     )
     st.altair_chart(
@@ -219,13 +221,13 @@ def _growth(found: SamplingEstimate) -> None:
     )
     if plan.index == "faiss-ivf":
         st.caption(
-            "Streaming is drawn with a flat search, chunk against chunk, unless it is this plan's "
-            "mode: an IVF index holds every vector in its lists."
+            "Streaming is shown with a flat index unless it is this plan's mode: an IVF index "
+            "keeps every vector in memory."
         )
 
 
 def _terms(found: SamplingEstimate) -> None:
-    st.subheader("Every number, opened", anchor="terms")
+    st.subheader("Breakdown", anchor="terms")
     labels = {stage.label: stage for stage in found.stages}
     if st.session_state.get("sampling stage") not in labels:
         st.session_state["sampling stage"] = found.worst.label
@@ -233,7 +235,7 @@ def _terms(found: SamplingEstimate) -> None:
         "Stage",
         list(labels),
         key="sampling stage",
-        format_func=lambda name: f"{name} (the worst)" if name == found.worst.label else name,
+        format_func=lambda name: f"{name} (the peak)" if name == found.worst.label else name,
     )
     stage = labels[chosen]
     duration = stage.duration
@@ -250,7 +252,7 @@ def _terms(found: SamplingEstimate) -> None:
     for term in found.disk:
         _term("sampling:disk", term)
     width = BYTES[found.plan.dtype] * found.dimensions
-    st.caption(f"One embedding has {found.dimensions:,} values, {width:,} bytes as it is stored.")
+    st.caption(f"One embedding has {found.dimensions:,} values, {width:,} bytes when stored.")
 
 
 def _term(place: str, term: Term) -> None:

@@ -24,7 +24,7 @@ LABELS: Mapping[str, str] = {
     "prompt_tokens": "Longest prompt (tokens)",
     "batch_size": "Batch size",
     "chunk_prompts": "Prompts per chunk",
-    "favour": "Favour",
+    "favour": "Draw more often",
     "host_ram": "Host RAM (GiB)",
     "disk": "Free disk (GiB)",
     "cores": "CPU cores",
@@ -36,7 +36,7 @@ NAMES: Mapping[str, str] = {
     "logits": "Mean logits",
     "hidden": "Mean hidden states",
     "in-place": "In place",
-    "concatenate": "As the document's code",
+    "concatenate": "As in the document's code",
     "exact": "Exact (scikit-learn)",
     "faiss-flat": "FAISS flat",
     "faiss-ivf": "FAISS IVF",
@@ -46,7 +46,7 @@ NAMES: Mapping[str, str] = {
     "rare": "Rare prompts",
     "common": "Common prompts",
     "cpu": "CPU",
-    "": "None: dimensions only",
+    "": "None, only dimensions",
 }
 """A choice as a person reads it."""
 

@@ -40,14 +40,14 @@ from planner.units import read_bytes, read_seconds
 from planner.wording.display import plain
 
 WHAT = (
-    "Embeds your own prompts, finds each one's nearest neighbours, and writes the weights that a "
-    "trainer draws by. Ten seconds of calibration come first. Closing the page does not stop it."
+    "Embeds your prompts, finds their nearest neighbours and writes sampling weights for a "
+    "trainer. It measures this machine for ten seconds first. Closing the page does not stop it."
 )
 OFF = (
-    "**Runs are off on this server.** They take its processor and memory, so its owner turns them "
-    f"on: start the app with `{SETTING}=1`."
+    "**Runs are off on this server.** They use its CPU and memory. To allow them, start the app "
+    f"with `{SETTING}=1`."
 )
-ALONE = "On a machine of yours: `python -m planner sampling run FILE.jsonl --model FOLDER`."
+ALONE = "On your own machine: `python -m planner sampling run FILE.jsonl --model FOLDER`."
 UPLOAD = "sampling-run-upload"
 SHOWN = 20
 """Runs in the list of those that are over."""
@@ -78,22 +78,20 @@ def _choices(plan: SamplingPlan) -> dict[str, Any] | None:
             type=["jsonl"],
         )
     with right:
-        file = _named("Prompts of the data folder", files, "prompts", "none: the upload")
-        nothing = "choose one" if models else "none in it"
-        model = _named("Model of the data folder", models, "model", nothing)
+        file = _named("Prompts in the data folder", files, "prompts", "none, use the upload")
+        nothing = "choose one" if models else "none found"
+        model = _named("Model in the data folder", models, "model", nothing)
         device = "cpu"
         if local_cards():
             names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
-            device = named_choice(
-                "Device", {**names, "cpu": "The processor"}, "sampling-run-device"
-            )
+            device = named_choice("Device", {**names, "cpu": "CPU"}, "sampling-run-device")
     if not models:
         st.caption(
             f"A model is a folder in `{plain(str(data_folder() / 'models'))}` with config.json, "
             "tokenizer.json and safetensors; larger files of prompts go to `prompts` beside it."
         )
     if plan.assembly != "in-place":
-        st.caption("Runs write embeddings in place, whatever the plan's assembly.")
+        st.caption("Runs always write embeddings in place.")
     if not model or not (st.session_state.get(UPLOAD) or file):
         return None
     own = {field: getattr(plan, field) for field in PLAN_FIELDS}
@@ -113,14 +111,14 @@ def _running() -> list[SamplingState]:
 def _panel(running: list[SamplingState], choices: dict[str, Any] | None) -> None:
     with row("sampling-run-controls"):
         st.button(
-            "Run it",
+            "Run",
             key="sampling-run-start",
             icon=":material/play_arrow:",
             type="primary",
             disabled=choices is None,
             on_click=controls.start,
             args=("sampling run", _begin, choices),
-            help="With the plan's own fields; prompts and model are chosen above.",
+            help="Runs this plan with the prompts and the model chosen above.",
         )
     controls.refused("sampling run")
     for state in running:
@@ -216,17 +214,17 @@ def _over(states: list[SamplingState]) -> None:
     if state.result.status == "completed":
         _result(state.result)
     else:
-        doubt(state.result.reason or f"It is {state.result.status}.")
+        doubt(state.result.reason or f"The run is {state.result.status}.")
     _stages(state.result)
     with row("sampling-run-over"):
         if state.result.status != "completed":
             st.button(
-                "Go on",
+                "Resume",
                 key="sampling-run-resume",
                 icon=":material/resume:",
                 on_click=_resume,
                 args=(state.identifier,),
-                help="What it has computed is not computed again.",
+                help="Continues where it stopped.",
             )
         st.button(
             "Delete",
@@ -234,7 +232,7 @@ def _over(states: list[SamplingState]) -> None:
             icon=":material/delete:",
             on_click=controls.on_folder,
             args=(process.find, process.forget, state.identifier),
-            help="Deletes this run from the machine, embeddings and weights included.",
+            help="Deletes this run with its embeddings and weights.",
         )
 
 
@@ -267,7 +265,7 @@ def _result(result: SamplingResult) -> None:
     left, right = st.columns(2)
     for place, name, examples in (
         (left, "Rarest", result.rarest),
-        (right, "Commonest", result.commonest),
+        (right, "Most common", result.commonest),
     ):
         with place:
             st.markdown(f"**{name} prompts**")
@@ -287,8 +285,8 @@ def _result(result: SamplingResult) -> None:
     st.caption(
         plain(
             f"Of {made.model.rpartition('/')[2]} ({made.identity[:24]}…), {made.pooling}, "
-            f"{made.neighbours} neighbours, {made.index}, {made.created[:10]}. Samplers refuse the "
-            "weights for other prompts."
+            f"{made.neighbours} neighbours, {made.index}, {made.created[:10]}. The samplers "
+            "reject these weights for other prompts."
         )
     )
 
@@ -316,5 +314,3 @@ def _stages(result: SamplingResult) -> None:
     table = pd.DataFrame(rows(result), columns=names)
     table = table.loc[:, [name for name in names if (table[name] != "–").any()]]
     text_table(table, "sampling-run-stages", "Stages as measured, beside what was predicted")
-
-

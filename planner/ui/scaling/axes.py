@@ -43,7 +43,8 @@ class Axis:
         Steps are too few where the axis is narrow, so there are ``EVEN`` even places besides.
         """
         own = {getattr(plan, self.field) for plan in plans}
-        even = np.geomspace(low, high, EVEN).round().astype(int)
+        unit = max(self.finest // 16, 1)  # 136 tokens and never 139
+        even = (np.geomspace(low, high, EVEN) / unit).round().astype(int) * unit
         steps = range(self.finest, self.high + 1, self.finest)
         return sorted({*steps, *even.tolist(), *own, *self.ticks()})
 
@@ -66,10 +67,16 @@ ONE = {
     "sequences per GPU and forward": "sequence per GPU and forward",
 }
 """What one of a unit is called."""
+MOST = {
+    "response_tokens": "Longest response that runs",
+    "micro_batch_size": "Largest micro-batch that runs",
+    "prompts_per_step": "Most prompts per step that run",
+    "gpus": "Most GPUs it runs on",
+}
 MODEL, CARD = "model", "gpu"
 TITLES: Mapping[str, str] = {
     **{field: axis.title for field, axis in AXES.items()},
-    CARD: "Kind of GPU",
+    CARD: "GPU type",
     MODEL: "Model size",
 }
 
@@ -109,18 +116,18 @@ def border(rows: pd.DataFrame, field: str, unit: str) -> str:
     """Where the plan stops fitting, in a sentence; rows hold valid and invalid plans."""
     rows = rows[rows["valid"].astype(bool)].sort_values(field)
     if rows.empty:
-        return "No value of this axis makes a possible plan."
+        return "No value on this axis gives a valid plan."
     runs = rows["verdict"].astype(str).ne("out of memory")
     low, high = (_said(rows[field].iloc[place], unit) for place in (0, -1))
     if runs.all():
-        return f"Every possible plan from {low[0]} to {high[1]} runs."
+        return f"Runs at every valid value from {low[0]} to {high[1]}."
     if not runs.any():
-        return f"No plan from {low[0]} to {high[1]} runs."
+        return f"Runs nowhere from {low[0]} to {high[1]}."
     first, last = (_said(rows[field][runs].iloc[place], unit) for place in (0, -1))
     if runs.iloc[0]:
-        return f"Runs up to **{last[1]}**."
+        return f"{MOST[field]}: **{last[1]}**."
     if runs.iloc[-1]:
-        return f"Runs from **{first[1]}** on."
+        return f"Needs at least **{first[1]}**."
     return f"Runs from **{first[0]}** to **{last[1]}**."
 
 

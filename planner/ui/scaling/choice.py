@@ -35,7 +35,7 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         "axis",
         default="response_tokens",
         format_func=TITLES.__getitem__,
-        help="The field that goes along the axis; everything else stays as in the plan.",
+        help="The setting on the axis; everything else stays as in the plan.",
     )
     if field == CARD:
         return Choice(field, members=_cards(plan))
@@ -46,12 +46,12 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         st.session_state["reading as"] = VALUE
     place = st.container(horizontal=True, vertical_alignment="bottom")
     reading = segments(
-        "As",
+        "Show as",
         readings,
         "reading as",
         place,
-        help="A ratio to this plan divides by what the plan needs at its own value; B ÷ A "
-        "divides plan B by plan A at the same place.",
+        help="Ratio to this plan: divided by this plan's own value. B ÷ A: plan B divided by plan "
+        "A at the same place.",
     )
     return Choice(field, low, high, members, reading, own_peak.switch(place))
 
@@ -66,7 +66,8 @@ def _range(field: str, plan: Plan) -> tuple[int, int]:
         value=(ticks[0], max(tick for tick in ticks if tick <= top)),
         key=f"range:{field}",
         format_func=lambda tick: f"{tick:,}",
-        help="Every possible plan between the two is judged; more are drawn where a line bends.",
+        help="Every valid plan in this range is estimated; more points are drawn where a curve "
+        "bends.",
     )
     return int(low), int(high)
 
@@ -79,7 +80,7 @@ def _models(plan: Plan) -> tuple[str, ...]:
         default=relatives(plan.model),
         key="models on axis",
         format_func=lambda id: f"{id} · {known[id] / 1e9:.3g} B",
-        help="Only models whose activations are derived can be chosen.",
+        help="Only models with a formula for their activations are offered.",
     )
     return tuple(sorted(chosen, key=known.__getitem__))
 
@@ -88,12 +89,12 @@ def _cards(plan: Plan) -> tuple[str, ...]:
     known = known_cards()
     return tuple(
         st.multiselect(
-            "Cards",
+            "GPUs",
             list(known),
             default=cards(plan),
             key="cards on axis",
             format_func=known.__getitem__,
-            help="Those with a listed price, and the plan's own, unless you choose others. A card "
-            "whose usable bytes nobody has reported cannot be chosen.",
+            help="By default the plan's own and all with a listed price. GPUs whose usable memory "
+            "nobody has reported are not offered.",
         )
     )

@@ -26,7 +26,7 @@ def second_plan(plan: Plan) -> Plan | None:
     with st.container(border=True):
         if other is None:
             st.markdown(
-                "**Compare with a second plan.** Pin this one as B and change A, or paste a link."
+                "**Compare with a second plan.** Pin this one as B, then change A; or paste a link."
             )
         else:
             _describe(plan, other)
@@ -54,18 +54,18 @@ def _button(label: str, icon: str, key: str, does: Callable[..., None], *args: P
 def _describe(plan: Plan, other: Plan) -> None:
     changes = differences(dict(plan), dict(other))
     if not changes:
-        st.markdown("**B is the same as A.** Change something in the sidebar and watch both.")
+        st.markdown("**B is the same as A.** Change a setting in the sidebar to compare.")
         return
     found = compute.footprint(other).verdict.sentence
     about = said(f"{whole_subject(other)}. {found}")
-    st.markdown(f"**B differs from A in {read_count(len(changes), 'field')}.** {about}")
+    st.markdown(f"**B differs from A in {read_count(len(changes), 'setting')}.** {about}")
     with st.expander("Differences", key="how b differs", on_change="rerun"):
         rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
         st.dataframe(
-            pd.DataFrame(rows, columns=["Field", "A", "B"]),
+            pd.DataFrame(rows, columns=["Setting", "A", "B"]),
             hide_index=True,
             key="differences-table",
-            alt="Fields in which plan B differs from plan A",
+            alt="Settings in which plan B differs from plan A",
         )
 
 

@@ -32,7 +32,7 @@ def curves(plan: Plan, other: Plan | None, choice: Choice) -> None:
         lead = f"**{name}**: " if other else ""
         _sentences(lead, one, choice, whole[name], possible[name])
     if possible[A].empty:
-        st.info("Nothing to draw: no possible plan.", icon=":material/info:")
+        st.info("Nothing to draw: no valid plan in this range.", icon=":material/info:")
         return
     shown = _shown(possible, choice)
     place = st.container()
@@ -88,7 +88,7 @@ def _sentences(
     found = limits.stretches(possible, choice.field, possible["limit"])
     if found:
         lowest, highest = (int(possible["x"].iloc[place]) for place in (0, -1))
-        lines.append(f"Limits met: {limits.words(found, lowest, highest)}.")
+        lines.append(f"Limits: {limits.words(found, lowest, highest)}.")
     lines += _holes(plan, choice, whole)
     if found_knee := knee.scaling(possible) if choice.field == "gpus" else None:
         lines.append(knee.words(found_knee))
@@ -99,7 +99,7 @@ def _sentences(
 def _members(whole: pd.DataFrame) -> str:
     """What stops which models; those that run."""
     names = whole[MODEL].str.rpartition("/")[2].map(plain)
-    met = whole["limit"].where(whole["valid"], "not a possible plan")
+    met = whole["limit"].where(whole["valid"], "not a valid plan")
     runs = ", ".join(f"**{name}**" for name in names[met == ""]) or "none of them"
     stopped = "; ".join(
         f"{limit}: {', '.join(names[met == limit])}" for limit in dict.fromkeys(met) if limit
@@ -114,20 +114,18 @@ def _holes(plan: Plan, choice: Choice, whole: pd.DataFrame) -> list[str]:
     if refused.empty:
         return []
     first = int(refused.iloc[0])
-    _, problems = try_plan(
-        {**plan.model_dump(), **rows.changed(plan, choice.field, first)}
-    )
+    _, problems = try_plan({**plan.model_dump(), **rows.changed(plan, choice.field, first)})
     unit = AXES[choice.field].unit
     named = ONE.get(unit, unit) if first == 1 else unit
     why = said(problems[0].sentence) if problems else "it breaks a rule of the plan."
     lines = [
-        f"{len(within) - len(refused):,} of {len(within):,} values make a possible plan; lines "
-        f"join those. {first:,} {named}, for one, does not: {why}"
+        f"{len(within) - len(refused):,} of {len(within):,} values are valid plans; lines connect "
+        f"those. For example, {first:,} {named} is not: {why}"
     ]
     if len(within) - len(refused) < EVEN:
         rules = broken(plan, choice.field, refused.astype(int).tolist())
         told = "; ".join(f"{said(one.why).rstrip('.')} ({one.values:,})" for one in rules)
-        lines.append(f"All that do are drawn. What the others break: {told}.")
+        lines.append(f"All valid ones are drawn. Rules that the others break: {told}.")
     return lines
 
 
@@ -157,7 +155,7 @@ def _chart(
                 form=",~r" if axis else ".3~s",
             ),
             closed=[Closed(low=one.start, high=one.end, label=one.label) for one in stretches],
-            read=(("verdict", "verdict"), ("limit", "limit met"), ("worst_phase", "worst phase")),
+            read=(("verdict", "verdict"), ("limit", "limit"), ("worst_phase", "worst phase")),
             ink=ink(),
         ),
         key="curves",

@@ -20,7 +20,7 @@ from planner.units import read_seconds, read_usd_between
 def kinds(plan: Plan, choice: Choice) -> None:
     """The cheapest in words, the table, the chart above it."""
     if not choice.members:
-        st.info("Choose at least one card.", icon=":material/info:")
+        st.info("Choose at least one GPU.", icon=":material/info:")
         return
     table = _judged(plan, choice)
     _words(plan, table)
@@ -35,13 +35,13 @@ def kinds(plan: Plan, choice: Choice) -> None:
             drawn(_chart_rows(plan, possible), unit=session.unit().name, ink=ink()),
             key="cards",
             width="stretch",
-            alt="Dollars of the run, seconds per step and memory on each card, cheapest first; "
+            alt="Cost of the run, step time and memory on each GPU, cheapest first; "
             "the table below has every value.",
         )
         st.caption(
-            "Memory: the bar is training's highest phase without vLLM's reservation, the point "
-            "is the peak with it, and the line is the GPU's capacity. Vertical lines: error on "
-            "published runs. Seconds and dollars are of GPUs on which the plan runs."
+            "Memory: the bar is the training peak without vLLM's reservation, the point is the "
+            "GPU's peak with it, the line is the GPU's capacity. Whiskers: error on published "
+            "runs. Time and cost are shown only where the plan runs."
         )
 
 
@@ -64,7 +64,7 @@ def _words(plan: Plan, table: pd.DataFrame) -> None:
     names = known_cards()
     runs = table[table["valid"] & (table["limit"] == "")]
     priced = runs.dropna(subset=["usd_run"])
-    text = f"Runs on {len(runs)} of {len(table)} cards"
+    text = f"Runs on {len(runs)} of {len(table)} GPUs"
     if len(priced):
         first = priced.iloc[0]
         usd = read_usd_between(first["usd_run"], first["low_usd_run"], first["high_usd_run"])
@@ -81,11 +81,11 @@ def _words(plan: Plan, table: pd.DataFrame) -> None:
     st.markdown(f":material/straighten: {text}.".replace("$", r"\$"))
     notes = []
     if plan.price_per_gpu_hour:
-        notes.append("The price that you typed in is taken for every card.")
+        notes.append("Your own price is used for every GPU.")
     if refused := list(table[CARD][~table["valid"]]):
         _, problems = try_plan({**plan.model_dump(), **rows.changed(plan, CARD, refused[0])})
         why = said(problems[0].sentence) if problems else ""
-        notes.append(f"{len(refused)} make no possible plan; {names[refused[0]]}: {why}")
+        notes.append(f"{len(refused)} give no valid plan; {names[refused[0]]}: {why}")
     if notes:
         st.caption("  \n".join(notes))
 

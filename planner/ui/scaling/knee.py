@@ -29,9 +29,7 @@ class Scaling:
     @property
     def efficiency(self) -> tuple[float, ...]:
         """Ideal seconds over seconds."""
-        return tuple(
-            ideal / own for ideal, own in zip(self.ideal, self.seconds, strict=True)
-        )
+        return tuple(ideal / own for ideal, own in zip(self.ideal, self.seconds, strict=True))
 
     @property
     def knee(self) -> int:
@@ -56,12 +54,12 @@ def words(found: Scaling) -> str:
     first = f"{read_count(found.gpus[0], 'GPU')} ({read_seconds(found.seconds[0])} a step)"
     reached = f"{found.gpus[knee]:,} ({read_seconds(found.seconds[knee])})"
     after = (
-        "no larger count makes a possible plan that runs"
+        "no larger count runs"
         if knee == last
-        else f"at {found.gpus[knee + 1]:,} it is {share[knee + 1]:.0%}"
+        else f"{share[knee + 1]:.0%} at {found.gpus[knee + 1]:,}"
     )
     return (
-        f"**Knee: {read_count(found.gpus[knee], 'GPU')}**, the last count with an efficiency of "
-        f"{WORTH:.0%} or more: from {first} to {reached} it is {share[knee]:.0%}; {after}. "
+        f"**Knee: {read_count(found.gpus[knee], 'GPU')}**, the last count with a parallel "
+        f"efficiency of {WORTH:.0%} or more: {share[knee]:.0%} from {first} to {reached}; {after}. "
         f"{FORMULA}, where ₀ is the fewest that run."
     )

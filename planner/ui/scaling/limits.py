@@ -17,7 +17,7 @@ from planner.plan import Plan
 from planner.plan.rules import rules_of
 from planner.sweeps.grid import Grid
 
-CARD, HOST, SHARE = "card full", "host RAM full", "engine's share too small"
+CARD, HOST, SHARE = "GPU full", "host RAM full", "vLLM's reservation too small"
 
 
 class Stretch(NamedTuple):

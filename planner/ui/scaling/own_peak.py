@@ -15,12 +15,12 @@ def switch(place: Any = st) -> bool:
     chosen = st.session_state.get(address.PEAK) == address.TRAINER
     st.session_state["own peak"] = chosen
     place.toggle(
-        "The trainer's own peak",
+        "Training tensors only",
         key="own peak",
         on_change=_turn,
-        help="What the trainer's tensors ask for at once (requested_bytes in PyTorch's memory "
-        "statistics). The driver's peak has the engine's pool in it, a share of the card whatever "
-        "is trained, which hides how training grows.",
+        help="The most that the trainer's tensors request at once (requested_bytes in PyTorch's "
+        "memory statistics). The GPU's peak also holds vLLM's reservation, which hides how "
+        "training grows.",
     )
     return chosen
 

@@ -21,12 +21,16 @@ from planner.ui.state import session
 from planner.units import read_listed
 
 A, B = "A: this plan", "B: compared"
-SECONDS, DOLLARS = "Seconds per step", "Dollars of the run"
+SECONDS, DOLLARS = "Seconds per step", "Dollars per run"
 PHASE = "phase: "
 MEMORY_PIXELS = 310
-WRAP = 15
+WRAP = 11
 """Letters of a line's name before it goes on below."""
-BANDS = "Bands: where the seconds of published runs lay around such estimates."
+BANDS = "Bands: error on published runs."
+STEPS = (
+    "Jumps in time: vLLM's KV cache holds fewer sequences at once, so the rollout takes another "
+    "round."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,17 @@ def drawn(
             found.append(panel)
     missing = "" if len(found) == 3 else f" {_missing(named[A], found)}"
     bands = f" {BANDS}" if any(line.low for panel in found for line in panel.lines) else ""
-    return Drawn(rows.reset_index(drop=True), found, f"{words}{bands}{missing}".strip())
+    # A twentieth longer from one length to the next is no bend.
+    jumps = (possible["step_seconds"].pct_change(fill_method=None) > 0.05).any()
+    steps = f" {STEPS}" if choice.field == "response_tokens" and jumps else ""
+    return Drawn(rows.reset_index(drop=True), found, f"{words}{bands}{steps}{missing}".strip())
 
 
 def _missing(plan: Plan, found: Sequence[Panel]) -> str:
     if len(found) == 1:
-        return "No plan here runs in a time that is known."
+        return "No plan here runs with a known step time."
     priced = compute.price(plan).price_per_gpu_hour is not None
-    return "" if priced else "No dollars: nobody has listed a price for this card."
+    return "" if priced else "No cost: the catalog has no price for this GPU."
 
 
 def _phases(
@@ -95,25 +102,25 @@ def _phases(
         )
     own = compute.footprint(named[A])
     card, pool = own.budget_bytes, own.engine_bytes
-    heights = [("card", unit.value(card))]
-    words = "Each line is a phase's peak on one GPU."
+    heights = [("GPU", unit.value(card))]
+    words = "Each line is one phase's peak on one GPU."
     if awake:
         heights.append(("left after vLLM's reservation", unit.value(card - pool)))
         words += (
-            f" vLLM's reservation ({session.read(pool)}) is not in them: {read_listed(awake)} must "
-            "stay below the lower limit, the others below the GPU's capacity."
+            f" vLLM's reservation ({session.read(pool)}) is not in the lines: {read_listed(awake)} "
+            "must stay below the lower limit, the other phases below the GPU's."
         )
     elsewhere = [p.name for p in own.phases if p.rank != "trainer"]
     if elsewhere:
         words += f" {read_listed(elsewhere).capitalize()} runs on vLLM's own GPUs."
     if B in named:
         others, _ = apart(compute.footprint(named[B]), shown[B].set_index("x"))
-        rows["B: highest phase"] = others.max(axis=1) / unit.size_bytes
+        rows["B: worst phase"] = others.max(axis=1) / unit.size_bytes
         color, dash = SECOND
-        lines.append(Line(column="B: highest phase", name="B: highest", color=color, dash=dash))
+        lines.append(Line(column="B: worst phase", name="B: worst", color=color, dash=dash))
         theirs = compute.footprint(named[B]).budget_bytes
         if theirs != card:
-            heights.append(("B's card", unit.value(theirs)))
+            heights.append(("B's GPU", unit.value(theirs)))
     limits = [(f"{name}: {height:,.1f} {unit.name}", height) for name, height in heights]
     title = f"Memory per GPU, {unit.name}" + (", without vLLM's reservation" if awake else "")
     panel = Panel(
@@ -165,20 +172,18 @@ def _peaks(
     """One peak per plan: the driver's, or the trainer's own."""
     unit = session.unit()
     column = "trainer_bytes" if choice.own else "device_bytes"
-    whose = "Trainer's own peak per GPU" if choice.own else "Peak memory per GPU"
+    whose = "Training tensors per GPU" if choice.own else "Peak memory per GPU"
     own = {name: own_peak.size_bytes(compute.footprint(p), choice.own) for name, p in named.items()}
     lines = _lines(rows, choice, shown, column, whose, 1 / unit.size_bytes, own[A])
     heights: list[tuple[str, float]] = []
     if choice.reading == VALUE:
         first = compute.footprint(named[A])
-        heights = [("card", unit.value(first.budget_bytes))]
+        heights = [("GPU", unit.value(first.budget_bytes))]
         if pool := first.engine_bytes:
             heights.append(("vLLM's reservation", unit.value(pool)))
     by = unit.name if choice.reading == VALUE else _ratio(choice)
     limits = [(f"{name}: {height:,.1f} {unit.name}", height) for name, height in heights]
-    return Panel(
-        title=f"{whose}, {by}", unit=by, lines=lines, height=MEMORY_PIXELS, limits=limits
-    )
+    return Panel(title=f"{whose}, {by}", unit=by, lines=lines, height=MEMORY_PIXELS, limits=limits)
 
 
 def _ratio(choice: Choice) -> str:

@@ -29,12 +29,12 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
     unit = session.unit()
     sizes = {
         f"Peak, {unit.name}": "device_bytes",
-        f"Trainer's own, {unit.name}": "trainer_bytes",
-        f"Engine's pool, {unit.name}": "engine_bytes",
+        f"Training only, {unit.name}": "trainer_bytes",
+        f"vLLM reserves, {unit.name}": "engine_bytes",
         f"Host RAM, {unit.name}": "host_bytes",
     }
     figures = {
-        "Seconds per step": "step_seconds",
+        "Step, s": "step_seconds",
         "at least": "low_step_seconds",
         "at most": "high_step_seconds",
         "Run, $": "usd_run",
@@ -52,7 +52,7 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
             **({"Plan": rows["plan"]} if rows["plan"].nunique() > 1 else {}),
             TITLES[field]: rows["called"] if "called" in rows else rows[field],
             "Verdict": rows["verdict"].astype(object).where(rows["valid"], "impossible"),
-            **({"Limit met": rows["limit"]} if rows["limit"].any() else {}),
+            **({"Limit": rows["limit"]} if rows["limit"].any() else {}),
             peak[0]: peak[1],
             "Worst phase": rows["worst_phase"].astype(object),
             **{name: _of(rows, column) for name, column in figures.items()},
@@ -65,12 +65,12 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
         hide_index=True,
         height=(min(len(shown), SHOWN) + 1) * ROW + 3,
         key=f"curve-rows {field}",
-        alt=f"Every plan along {TITLES[field]}; choose a row to open it as the plan",
+        alt=f"Every plan along {TITLES[field]}; select a row to apply it",
         on_select="rerun",
         selection_mode="single-row",
         column_config={
             "Verdict": st.column_config.TextColumn(width=110),
-            "Limit met": st.column_config.TextColumn(width=170),
+            "Limit": st.column_config.TextColumn(width=170),
             **numbers(sizes, "%.1f"),
             **alike(shown, figures),
             **dict.fromkeys(shares, share_column()),
@@ -98,7 +98,7 @@ def _of(rows: pd.DataFrame, column: str) -> pd.Series[Any]:
 def _apply(rows: pd.DataFrame, field: str, named: Mapping[str, Plan], place: int | None) -> None:
     """The button that makes a row the plan on the page; says what to do while none is chosen."""
     if place is None or not rows["valid"].iloc[place]:
-        idle = "Choose a possible plan's row to open it"
+        idle = "Select a row to apply it"
         st.button(idle, icon=":material/check:", key="apply row", disabled=True)
         return
     row = rows.iloc[place]
