@@ -84,12 +84,12 @@ class Advice:
 
     @cached_property
     def faster(self) -> tuple[Suggestion, ...]:
-        """Use the room: single changes that shorten a step and still fit."""
+        """Use the free memory: single changes that shorten a step and still fit."""
         return room.faster(self._trying)
 
     @cached_property
     def used(self) -> Suggestion | None:
-        """Use the room: those put together."""
+        """Use the free memory: those put together."""
         return room.used(self._trying, self.faster)
 
     @cached_property

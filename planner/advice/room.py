@@ -1,4 +1,4 @@
-"""Use the room: what the memory left over buys in time, or in money.
+"""Use the free memory: what the memory left over buys in time, or in money.
 
 Numbers that a sweep can vary as arrays (micro-batches, sequences at once) are judged all together
 by a sweep; only the best of them is estimated.

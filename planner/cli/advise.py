@@ -94,7 +94,7 @@ def _text(found: Found) -> str:
     ]
     if outcome.fits:
         lines += [
-            *_block("Use the room", [] if advice.used is None else [advice.used]),
+            *_block("Use the free memory", [] if advice.used is None else [advice.used]),
             *_block("Each of them", advice.faster[:SHOWN]),
             *_block("Fewer GPUs", advice.cheaper),
         ]

@@ -130,8 +130,8 @@ def _text(footprint: Footprint, typical: Footprint | None) -> str:
 def _bounds(footprint: Footprint) -> str:
     low, high = read_gib(footprint.low_bytes), read_gib(footprint.high_bytes)
     return (
-        f"The peak is between {low} and {high} GiB: what driver, libraries and CUDA graphs take, "
-        "and what the allocator holds unused, nobody can know exactly."
+        f"The peak is between {low} and {high} GiB: driver, CUDA graphs and allocator "
+        "fragmentation vary."
     )
 
 

@@ -24,7 +24,7 @@ CHOICES = {
     "model_dtype": "what the model runs in",
     "index": "brute force of scikit-learn, or FAISS",
     "mode": "all vectors in memory beside the model, in memory alone, or never whole",
-    "favour": "which prompts are drawn more often",
+    "favour": "which prompts are sampled more often",
 }
 NUMBERS = {
     "neighbours": "nearest neighbours of each prompt, itself excluded",

@@ -85,7 +85,7 @@ COMPUTE_SECONDS = Rate(
     "flops / (peak_flops_per_second * share)",
     unit="seconds",
     source="Williams et al. 2009 (roofline), with the share that published runs reach",
-    why="Training and log-probability passes are limited by matrix products.",
+    why="Training and log-probability passes are limited by GEMMs.",
     ignores="small matrices, small models and eager kernels, which reach a smaller share",
 )
 OPTIMIZER_SECONDS = Rate(

@@ -72,7 +72,7 @@ CAST_CACHE = Formula(
     "keys and values cast for attention",
     "copies * heads * head_dim * 2 * sequences * tokens",
     category="kv-cache",
-    source="ATen autocast: attention and matrix products take half precision; the cache of "
+    source="ATen autocast: attention and GEMMs take half precision; the cache of "
     "rotated keys is fp32; counted in dry runs",
     why="Under autocast one layer's cache is cast before the new token attends to it.",
 )
@@ -200,7 +200,7 @@ ENGINE_KV_POOL = Formula(
 )
 
 REWARD_ENGINE = Formula(
-    "reward model's engine, by its share of the card",
+    "reward model's engine, by its memory utilization",
     "card_bytes * share_percent // 100 - kept_bytes",
     category="engine",
     source="verl 0.9.1 trainer/config/reward/reward.yaml: reward_model.rollout with "

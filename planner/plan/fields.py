@@ -224,7 +224,7 @@ class PlanFields(BaseModel):
     vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
         2, description="What the engine drops while training: 0 nothing, 1 and 2 weights and cache."
     )
-    max_num_seqs: Count = Field(256, description="Sequences the engine decodes at once.")
+    max_num_seqs: Count = Field(256, description="Sequences that vLLM decodes at once.")
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
     enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
     async_scheduling: bool = Field(

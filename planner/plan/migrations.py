@@ -26,6 +26,8 @@ Written out, since what an old link means must not change with the methods of a 
 
 VARIATIONS_UNTIL_8 = ("dapo", "gspo", "dr-grpo")
 """Variations that were planned as GRPO, with its KL term, before a plan said which was meant."""
+ZERO_UNTIL_8 = ("zero1", "zero2", "zero3")
+"""Ways to shard that moved nothing with ``reduce_dtype``."""
 
 
 def _as_grpo(names: tuple[str, ...]) -> Migration:
@@ -35,6 +37,14 @@ def _as_grpo(names: tuple[str, ...]) -> Migration:
         if str(fields.get("method")).strip().lower() in names
         else fields
     )
+
+
+def _until_8(fields: Fields) -> Fields:
+    """ZeRO reduced in the dtype that it computes in, whatever a complete link had for it."""
+    kept = _as_grpo(VARIATIONS_UNTIL_8)(fields)
+    if kept.get("sharding") in ZERO_UNTIL_8 and "reduce_dtype" in kept and "dtype" in kept:
+        kept = {**kept, "reduce_dtype": kept["dtype"]}
+    return kept
 
 
 def _unchanged(fields: Fields) -> Fields:
@@ -57,7 +67,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _unchanged,
     # 7's prompts were all planned at their cap.
     _unchanged,
-    _as_grpo(VARIATIONS_UNTIL_8),
+    _until_8,
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 

@@ -84,7 +84,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         ("mean_prompt_tokens",),
-        "padded prompts are planned at their cap, and nobody samples from shorter ones",
+        "padded prompts are planned at the limit, and no rollout samples from shorter ones",
         lambda plan: plan.batch_shape == "padded" and plan.rollout == "none",
     ),
     NoEffect(

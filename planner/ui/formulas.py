@@ -136,9 +136,9 @@ def tables() -> None:
             rows = table_rows()
             st.dataframe(rows, hide_index=True, key="kernel-tables-rows", alt="Tables by card")
             st.caption(
-                "A card without tables of its own borrows shares of the peak from its next of "
-                "kin, nearest in compute by bandwidth; the peaks are its own. Each kind of kernel "
-                f"is borrowed by itself, here matrix products in bf16. Tables: {SOURCE}. A "
+                "A GPU without measured tables uses the shares of peak of the measured GPU that is "
+                "nearest in compute per bandwidth, with its own peaks. Each kind of kernel is "
+                f"looked up by itself, here GEMMs in bf16. Tables: {SOURCE}. A "
                 "benchmark of your own card replaces them."
             )
 

@@ -253,7 +253,7 @@ TEXTS: Mapping[str, FieldText] = {
     "rollout_tensor_parallel": FieldText("Tensor parallel size", "GPUs of one engine."),
     "gpu_memory_utilization": FieldText(
         "GPU memory utilization",
-        "The engine's share of the card: weights, working memory, and the rest as KV cache "
+        "Share of the GPU that vLLM reserves: weights, working memory, and the rest as KV cache "
         "(keys and values of tokens already read). Between 0 and 1.",
     ),
     "vllm_sleep_level": FieldText("Sleep level"),

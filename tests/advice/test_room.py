@@ -1,4 +1,4 @@
-"""Use the room: what is faster fits, is an estimate, and claims no more than its error allows."""
+"""Use the free memory: what is faster fits, is an estimate, and claims no more than its error."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_advise_says_what_makes_it_fit_and_its_changes_do(
     assert main(["advise", link]) == 0
     text = capsys.readouterr().out
     assert "Make it fit:" in text and "No effect on the peak here:" in text
-    assert "Use the room" not in text
+    assert "Use the free memory" not in text
     assert main(["advise", link, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["now"]["verdict"] == "out of memory" and answer["now"]["blockers"]

@@ -70,6 +70,6 @@ def test_an_error_of_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(planner.dryrun.run.execute, "dry_run", refuses)
     answer = worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
     assert answer == {
-        "error": "torch cannot run this step on tensors without data: Expected inputs of BF16 "
+        "error": "torch cannot run this step on fake tensors: Expected inputs of BF16 "
         "type. The estimate does not depend on it."
     }

@@ -261,6 +261,17 @@ IN_8 = ("mean_prompt_tokens",)
 IN_9 = ("variation",)
 
 
+@pytest.mark.parametrize("sharding", ["zero1", "zero2", "zero3"])
+def test_an_old_link_reduces_under_zero_in_what_it_computes_in(sharding: str) -> None:
+    """Until version 8 ``reduce_dtype`` moved nothing there, and complete links carried it."""
+    fields = f"sharding={sharding}&gpus=8&framework=plain&method=sft&dtype=bf16&reduce_dtype=fp32"
+    old, new = (from_query_string(f"v={version}&{fields}").plan for version in (8, 9))
+    assert old is not None and new is not None
+    assert (old.reduce_dtype, new.reduce_dtype) == ("bf16", "fp32")
+    ddp = from_query_string(f"v=8&{fields}".replace(sharding, "ddp")).plan
+    assert ddp is not None and ddp.reduce_dtype == "fp32"
+
+
 def test_a_complete_old_link_leaves_nothing_out() -> None:
     """A field that came with a later version is none that the link's writer forgot."""
     query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}

@@ -105,7 +105,7 @@ def refused_by_torch(error: RuntimeError) -> str:
     """A sentence in place of a traceback: torch's own first line, and what still holds."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
     return (
-        f"torch cannot run this step on tensors without data: {line.rstrip('.')}. "
+        f"torch cannot run this step on fake tensors: {line.rstrip('.')}. "
         "The estimate does not depend on it."
     )
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from planner.frameworks.framework import Framework
 from planner.frameworks.loss import AS_NAMED
+from planner.values.sharding import SHARDINGS
 
 FRAMEWORK = Framework(
     name="plain",
@@ -14,7 +15,7 @@ FRAMEWORK = Framework(
     # DeepSpeed's communication_data_type is the dtype it trains in, unless one says otherwise.
     defaults=lambda values: (
         {"reduce_dtype": values.get("dtype", "bf16")}
-        if str(values.get("sharding")).startswith("zero")
+        if getattr(SHARDINGS.get(str(values.get("sharding"))), "zero", 0)
         else {}
     ),
     steps_are_ours=True,

@@ -44,7 +44,7 @@ WHY: Mapping[str, str] = {
     "base model below adapters. 0 needs none.",
     "use_vllm": "An engine of its own has a pool of weights and KV cache; transformers' generation "
     "has the training model and a growing KV cache.",
-    "vllm_gpu_memory_utilization": "The engine's share of the card, weights included.",
+    "vllm_gpu_memory_utilization": "Share of the GPU that vLLM reserves, weights included.",
     "vllm_enable_sleep_mode": "The engine gives its memory back while the trainer works.",
     "vllm_max_model_length": "Tokens of a sequence that the KV cache is sized for.",
 }

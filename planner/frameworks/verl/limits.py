@@ -209,8 +209,8 @@ def _apart(found: Obstacles) -> None:
         # reads settings of the critic's model that HFModelConfig does not have.
         found.refuse(
             "rollout",
-            "The trainer that verl has for an engine on GPUs of its own makes no critic: it stops "
-            "on FSDP2, and on settings that FSDP1's no longer have.",
+            "verl's trainer for dedicated rollout GPUs builds no critic: it stops on FSDP2, and on "
+            "settings that FSDP1's no longer have.",
             "Set rollout to vllm-colocated, or method to one without a critic.",
             rollout="vllm-colocated",
             rollout_gpus=0,

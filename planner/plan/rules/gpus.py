@@ -60,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "rollout_overlap",
         lambda p: p.rollout_overlap != "synchronous" and p.rollout != "vllm-separate",
-        "Only an engine with GPUs of its own generates while the trainer trains.",
+        "Only dedicated rollout GPUs generate while the trainer trains.",
         "Set rollout_overlap to synchronous, or rollout to vllm-separate.",
     ),
     Rule(

@@ -27,7 +27,7 @@ FIELD = "length_distribution"
 LIMIT = "response_tokens"
 """The cap that the input stands below."""
 KEY = "response lengths"
-CHOICES = {"cap": "All at their cap", "typical": "A typical shape", "own": "My own…"}
+CHOICES = {"cap": "All at the limit", "typical": "Typical distribution", "own": "My own…"}
 TAKEN = ("Counts", "File")
 WAYS = (*TAKEN, "Mean", "Log")
 MOST_CHARACTERS = 4 * 10**6
@@ -44,7 +44,7 @@ def lengths_input(draft: Draft) -> None:
         format_func=lambda key: CHOICES[key],
         key=KEY,
         help=f"{help_text(FIELD)} Time rests on them; memory stays planned for the longest. "
-        f"The typical shape is offered where nobody has counted: {SOURCE}.",
+        f"The typical distribution is for runs whose lengths nobody has counted: {SOURCE}.",
     )
     if text:
         st.caption(_described(draft))
