@@ -45,8 +45,8 @@ def html_of(content: Content) -> str:
 <h2>Evidence</h2>
 {_table("evidence", ("", "Verdict", "Peak of a GPU", "A step", "Rests on"), content.evidence)}
 {_recommended(content)}<h2>Memory and time of a step's phases</h2>
-<p class="soft"><span class="key own"></span>training <span class="key pool"></span>an engine \
-that is awake, by its GPU memory utilization <span class="key end"></span>{escaped(content.card_words)}</p>
+<p class="soft"><span class="key own"></span>training <span class="key pool"></span>vLLM's \
+reservation <span class="key end"></span>{escaped(content.card_words)}</p>
 <table>
 <thead><tr><th>Phase</th><th></th>
 <th class="right">Peak</th><th class="right">Time</th></tr></thead>
