@@ -127,10 +127,10 @@ def _measured(scene: Scene) -> tuple[str, ...]:
     found: list[str] = []
     for key in keys:
         found.append(
-            f"Activations of {measured.family_of(key)} are fitted to dry runs made here, not "
+            f"Activations of {measured.family_of(key)} are measured in dry runs here, not "
             "derived from its code."
             if key.startswith(spot.PREFIX)
-            else f"Activations of {key} are fitted to dry runs, not derived from its code."
+            else f"Activations of {key} are measured in dry runs, not derived from its code."
         )
         below = BELOW.get(measured.family_of(key)) if key.startswith(spot.PREFIX) else None
         if below:
