@@ -17,7 +17,7 @@ PAGES = {
     "": "Advice",
     "plan": "Advice",
     "scaling": "Compare with a second plan",
-    "recommend": "Three plans come back",
+    "recommend": "You get up to four different plans",
     "compare": "Pin this plan, then change it",
     "trial": "Really runs a few",
     "launch": "Framework",

@@ -14,7 +14,7 @@ def test_a_result_leads_to_its_input(page: Page, server: str) -> None:
     box = page.get_by_label("Find a setting", exact=True)
     box.fill("fp8 kv")
     box.press("Enter")
-    page.get_by_role("button", name="KV cache").click()
+    page.get_by_test_id("stSidebar").get_by_role("button", name="KV cache").click()
     field = page.get_by_role("combobox", name="KV cache")
     expect(field).to_be_focused()
     expect(field).to_be_in_viewport()
