@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from streamlit.testing.v1 import AppTest
 
@@ -33,9 +33,9 @@ def words(app: AppTest) -> str:
 
 
 def linked(app: AppTest) -> dict[str, str]:
-    """The link at the end of the Plan page."""
-    query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
-    return {key: values[-1] for key, values in query.items()}
+    """What stands in the address bar, complete as a link has to be."""
+    found = app.query_params.items()
+    return {key: value if isinstance(value, str) else value[-1] for key, value in found}
 
 
 def main(query: str, label: str) -> None:

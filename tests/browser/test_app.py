@@ -19,7 +19,7 @@ PAGES = {
     "scaling": "Compare with a second plan",
     "recommend": "You get up to four different plans",
     "compare": "Pin this plan, then change it",
-    "trial": "Really runs a few",
+    "trial": "Runs a few real training steps of this plan",
     "launch": "Framework",
     "examples": "Does Intuitor need more memory than PPO?",
     "formulas": "The expressions below are the code",

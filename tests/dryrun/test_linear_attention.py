@@ -328,7 +328,7 @@ def test_states_of_a_rollout_are_summed_by_hand() -> None:
 def test_an_engine_keeps_states_beside_its_cache() -> None:
     plan = tiny(method="grpo", responses_per_prompt=2, rollout="vllm-colocated")
     # 18 layers of 16 x 128 x 128 x 4 + 4 x 6,144 x 2 bytes.
-    assert any("keeps 18.8 MiB a sequence" in text for text in estimate(plan).warnings)
+    assert any("keeps 18.8 MiB per sequence" in text for text in estimate(plan).warnings)
 
 
 def test_estimates_say_which_packages_they_suppose() -> None:

@@ -145,7 +145,7 @@ def test_a_file_that_is_no_database_is_said(content: bytes, tmp_path: Path) -> N
     assert (tmp_path / "trials.sqlite").read_bytes() == content
 
 
-@pytest.mark.parametrize("version", ["3", "2.1", "nonsense\x1b[2J"])
+@pytest.mark.parametrize("version", ["4", "3.1", "nonsense\x1b[2J"])
 def test_a_newer_schema_is_refused_and_left_alone(url: str, version: str) -> None:
     history = History(url)
     history.add(trial(1))
@@ -153,12 +153,12 @@ def test_a_newer_schema_is_refused_and_left_alone(url: str, version: str) -> Non
         connection.execute(
             text("UPDATE headroom_schema SET version_num = :version"), {"version": version}
         )
-    with pytest.raises(HistoryError, match="knows versions up to 2") as error:
+    with pytest.raises(HistoryError, match="knows versions up to 3") as error:
         History(url)
     assert str(error.value).isprintable()
     assert version[:3] in str(error.value)
     with history.engine.begin() as connection:
-        connection.execute(text("UPDATE headroom_schema SET version_num = '2'"))
+        connection.execute(text("UPDATE headroom_schema SET version_num = '3'"))
     assert History(url).get(trial(1).id) == trial(1)
 
 
