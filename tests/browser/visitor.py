@@ -51,6 +51,15 @@ class Visitor:
             self.keys += 1
             self.page.keyboard.press(key)
 
+    def tab_to(self, there: str) -> int:
+        """To where ``there`` is true of the focused element ``at``; gives the tabs that took."""
+        reached = f"() => {{ const at = document.activeElement; return {there}; }}"
+        for tabs in range(1, 151):
+            self.press("Tab")
+            if self.page.evaluate(reached):
+                return tabs
+        raise AssertionError(f"150 tabs do not lead to {there}")
+
     def type(self, text: str) -> None:
         self.keys += len(text)
         self.page.keyboard.type(text)
@@ -97,6 +106,18 @@ class Visitor:
     def figures(self) -> list[str]:
         """The metrics' values, in the page's order."""
         return self.page.get_by_test_id("stMetricValue").all_inner_texts()
+
+    def cost(self) -> str:
+        return next((value for value in self.figures() if "$" in value), "no cost")
+
+    def script(self) -> str:
+        """What Launch gives: its files are taken where there are any."""
+        button = self.button("All files as zip")
+        if not button.count():
+            return "No script."
+        with self.page.expect_download():
+            self.click(button)
+        return "A script."
 
     def sees(self, what: Locator) -> bool:
         """Whether it is in the window without scrolling."""

@@ -1,4 +1,4 @@
-"""Fourteen walks through the page, each as a person would take it; docs/usability.md has the table.
+"""Walks through the page, each as a person would take it; docs/usability.md has the table of all.
 
 Run: ``PYTHONPATH=.:tests:tests/browser .venv/bin/python tests/browser/walks.py [WALK ...]`` starts
 the app and prints a row a walk, then one JSON line. ``--of FOLDER`` starts the app of another
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from new_walks import NEW_WALKS
 from playwright.sync_api import Browser, Locator, Page, expect
 from running_app import PHONE, PROCESSES, REPOSITORY, app, chromium, window
 from visitor import Visitor
@@ -86,10 +87,6 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def cost(visitor: Visitor) -> str:
-    return next((value for value in visitor.figures() if "$" in value), "no cost")
-
-
 @walk("open")
 def opens(visitor: Visitor) -> str:
     visitor.open()
@@ -117,7 +114,7 @@ def eight_small_cards(visitor: Visitor) -> str:
     said = parse_qs(urlsplit(visitor.page.url).query)
     kept = [said[name][-1] for name in ASKED] == [*ASKED.values()]
     what = "all that was asked for" if kept else "less than was asked for"
-    return f"{visitor.verdict()} {cost(visitor)}, {what}."
+    return f"{visitor.verdict()} {visitor.cost()}, {what}."
 
 
 ASKED = {"finetuning": "full", "gpus": "8", "response_tokens": "8192", "gpu": "a100-40gb"}
@@ -139,29 +136,20 @@ def one_home_card(visitor: Visitor) -> str:
     visitor.write("Count", 1)
     visitor.choose("Model", "Qwen3-4B", re.compile(r"Qwen3-4B($| ·)"))
     visitor.choose("Fine-tuning", "LoRA", "LoRA")
-    planned = f"{visitor.verdict()} {cost(visitor)}"
+    planned = f"{visitor.verdict()} {visitor.cost()}"
     visitor.turn_to("Launch")
     visitor.click(visitor.page.get_by_role("radio", name="TRL", exact=True))
     if visitor.offers("Change the plan so that TRL can run it"):
         visitor.click("Change the plan so that TRL can run it")
-    script = _script(visitor)
+    script = visitor.script()
     visitor.turn_to("Plan")
-    ran = f"{planned} {script} Then: {visitor.verdict()} {cost(visitor)}"
+    ran = f"{planned} {script} Then: {visitor.verdict()} {visitor.cost()}"
     if visitor.verdict().startswith("Fits") or not visitor.offers("Make it fit"):
         return ran
     visitor.click("Make it fit")
-    ran += f" Made to fit: {visitor.verdict()} {cost(visitor)}"
+    ran += f" Made to fit: {visitor.verdict()} {visitor.cost()}"
     visitor.turn_to("Launch")
-    return f"{ran} {_script(visitor)}"
-
-
-def _script(visitor: Visitor) -> str:
-    button = visitor.button("All files as zip")
-    if not button.count():
-        return "No script."
-    with visitor.page.expect_download():
-        visitor.click(button)
-    return "A script."
+    return f"{ran} {visitor.script()}"
 
 
 @walk("share a link")
@@ -227,11 +215,11 @@ def launches(visitor: Visitor) -> str:
     for name in ("Intuitor", "GRADE"):
         visitor.choose("Method", name, re.compile(f"^{name}"))
         visitor.turn_to("Launch")
-        script = _script(visitor)
+        script = visitor.script()
         way = visitor.button(re.compile("so that .* can run it"))  # type: ignore[arg-type]
         if script == "No script." and way.count() and way.is_enabled():
             visitor.click(way)
-            script = f"After one button: {_script(visitor).lower()}"
+            script = f"After one button: {visitor.script().lower()}"
         said.append(f"{name}: {script}")
     return " ".join(said)
 
@@ -258,21 +246,18 @@ def _words(alert: Locator) -> str:
 def types_only(visitor: Visitor) -> str:
     """Open a preset, lengthen its responses, read the verdict, take the first advice."""
     visitor.open()
-    _tab_to(visitor, "at.tagName === 'INPUT' && /Start from$/.test(at.getAttribute('aria-label'))")
+    visitor.tab_to("at.tagName === 'INPUT' && /Start from$/.test(at.getAttribute('aria-label'))")
     with visitor:
         visitor.type("PPO, 7B")
         visitor.press("Enter")
-    opened, start = visitor.verdict(), visitor.keys
-    _tab_to(visitor, "at.getAttribute('aria-label') === 'Response, tokens'")
-    to_field = visitor.keys - start
+    opened = visitor.verdict()
+    to_field = visitor.tab_to("at.getAttribute('aria-label') === 'Response, tokens'")
     with visitor:
         visitor.press("Control+A")
         visitor.type("24576")
         visitor.press("Enter")
     edited = visitor.verdict()
-    before = visitor.keys
-    _tab_to(visitor, f"at.tagName === 'BUTTON' && !at.role && {TAKES}.test(at.innerText)")
-    to_advice = visitor.keys - before
+    to_advice = visitor.tab_to(f"at.tagName === 'BUTTON' && !at.role && {TAKES}.test(at.innerText)")
     with visitor:
         visitor.press("Enter")
     return (
@@ -283,14 +268,6 @@ def types_only(visitor: Visitor) -> str:
 
 TAKES = r"/^(check\s*)?(Apply|Make it fit|Use the (room|free memory))/"
 """Words of a button that takes a piece of advice, after its icon's name."""
-
-
-def _tab_to(visitor: Visitor, there: str) -> None:
-    for _ in range(150):
-        visitor.press("Tab")
-        if visitor.page.evaluate(f"() => {{ const at = document.activeElement; return {there}; }}"):
-            return
-    raise AssertionError(f"150 tabs do not lead to {there}")
 
 
 @walk("the cheapest of eight cards")
@@ -304,7 +281,7 @@ def finds_the_cheapest(visitor: Visitor) -> str:
     prices = {}
     for card in CARDS:
         visitor.choose("GPU", card, re.compile(f"^{card}"))
-        prices[card] = cost(visitor)
+        prices[card] = visitor.cost()
     return "; ".join(f"{card} {usd}" for card, usd in prices.items())
 
 
@@ -351,23 +328,7 @@ def _uncovered(words: Locator) -> bool:
     )
 
 
-@walk("cheapest 32B, 16 k, up to 64 GPUs")
-def decides_how_many(visitor: Visitor) -> str:
-    """Which GPUs and how many: a search, its knee as the plan, and on to its launch."""
-    visitor.open()
-    visitor.choose("Model", "Qwen2.5-32B", re.compile(r"Qwen2\.5-32B($| ·)"))
-    visitor.write("Response, tokens", 16384)
-    visitor.turn_to("Recommend")
-    visitor.write("Max GPUs", 64)  # Enter begins the search
-    coverage = visitor.page.get_by_text("Search coverage")
-    with visitor:
-        expect(coverage).to_be_visible(timeout=PATIENCE_MILLISECONDS)
-    knee = visitor.page.get_by_text(re.compile("^Knee of the Pareto front: .* faster"))
-    said = knee.first.inner_text()
-    visitor.click(visitor.page.locator(".st-key-plan-knee").get_by_role("button", name="Apply"))
-    opened = f"{visitor.verdict()} {cost(visitor)}"
-    visitor.turn_to("Launch")
-    return f"{said} As a plan: {opened} {_script(visitor)}"
+WALKS.update(NEW_WALKS)
 
 
 def main(*arguments: str) -> None:
