@@ -114,11 +114,14 @@ def key(drawn: Drawn, end: float, capacity: float, ink: str) -> list[dict[str, A
     # What is drawn above the plot takes room; this does so whatever the key has.
     corner = {
         "data": {"values": [{}]},
-        "mark": {"type": "point", "opacity": 0},
+        "mark": {"type": "point", "opacity": 0, "aria": False},
         "encoding": {"x": {"value": 0}, "y": {"value": -ABOVE}},
     }
+    # Where every name stands on its bar the key is an empty group, which nobody can read out.
     square = {"type": "point", "shape": "square", "size": 100, "filled": True, "opacity": 1}
+    square["aria"] = False
     label = {"type": "text", "align": "left", "baseline": "middle", "dx": 9, "fontSize": FONT}
+    label["aria"] = False
     label["limit"] = entry - SQUARE / 2
     return [
         corner,
