@@ -23,8 +23,8 @@ PRODUCT = ("app.py", "pages", "planner")
 """Where strings of Python are sentences of pages, verdicts, advice, help, errors and reports."""
 FOLLOWING = (*("accuracy.md", "cases.md", "fields.md", "field-effects.md", "search.md"),)
 """Documents that say what the product says: written by it, or by hand about its sentences."""
-LEFT = ("words.md", "models.md")
-"""One lists what is refused, the other has messages as they were recorded."""
+LEFT = ("words.md", "models.md", "words-read.md")
+"""One lists what is refused; two quote what was recorded."""
 
 
 class Sentence(NamedTuple):
