@@ -1,4 +1,4 @@
-"""Draws sentences by lot, for somebody who has not seen the code to read; docs/words-read.md has them.
+"""Draws sentences by lot, to be read by somebody who has not seen the code: docs/words-read.md.
 
 Run: ``PYTHONPATH=tests .venv/bin/python tests/drawn_sentences.py SEED``.
 """

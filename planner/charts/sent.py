@@ -19,7 +19,8 @@ def sent(part: Any) -> Any:
     """The specification, or a part of it, with each list of rows as CSV."""
     if isinstance(part, Mapping):
         rows = part.get("values")
-        if isinstance(rows, list) and rows and all(isinstance(row, Mapping) for row in rows):
+        # A row without columns draws one mark at a fixed place: CSV has no line for it.
+        if isinstance(rows, list) and rows and all(row and isinstance(row, dict) for row in rows):
             return {**part, **_written(rows)}
         return {name: sent(value) for name, value in part.items()}
     return [sent(value) for value in part] if isinstance(part, list) else part

@@ -55,7 +55,7 @@ def test_one_judgement_says_what_lowers_the_peak_and_what_has_no_effect() -> Non
     assert estimate(plan.changed(**lora)).blockers
     for one in idle.values():
         assert one.suggestion.peak == "same"
-        assert "too small for its weights" in one.reason
+        assert "too few for its weights" in one.reason
 
 
 @pytest.mark.parametrize("plan", [Plan(), GRADE, BACK, Plan(gpus=64, micro_batch_size=1)])

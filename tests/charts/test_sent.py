@@ -22,6 +22,8 @@ READ: dict[str, Callable[[str], Any]] = {"number": float, "string": str, "boolea
 
 def read(part: Any) -> list[dict[str, Any]]:
     """Rows as Vega's own reader of CSV gives them; what is not there is null."""
+    if isinstance(part["values"], list):
+        return list(part["values"])
     kinds = part["format"]["parse"]
     return [
         {name: READ[kinds[name]](text) if text else None for name, text in row.items()}
@@ -72,7 +74,7 @@ def test_what_a_text_may_hold_and_what_is_not_there_is_kept() -> None:
 
 
 def test_lists_that_are_no_rows_stay() -> None:
-    spec = {"axis": {"values": [1, 2]}, "layer": [{"data": {"values": []}}]}
+    spec = {"axis": {"values": [1, 2]}, "layer": [{"data": {"values": []}}, {"values": [{}]}]}
     assert sent(spec) == spec
 
 
