@@ -261,8 +261,7 @@ def test_verl_sends_weights_through_one_bucket_or_two_to_other_gpus(
     asked = trl.changed(sync_bucket_bytes=GIB)
     assert named(phase(asked, "weight sync").terms, "weight sync bucket") == GIB
     assert estimate(asked).assumptions == (
-        "weight sync: TRL's weights reach the engine without a bucket; the one that the plan names "
-        "is counted",
+        "weight sync: TRL sends weights to vLLM without a bucket; the plan's bucket is counted",
     )
 
 
