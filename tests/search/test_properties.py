@@ -122,7 +122,7 @@ def test_an_engine_of_its_own_leaves_the_trainer_one_gpu_at_least() -> None:
     plan = Plan(**PLANS["an engine apart"])
     fewest = staged(plan, Wish(goal="fewest-gpus", free=(), max_gpus=8)).winner("balanced")
     assert fewest is not None and fewest.changes["gpus"] == plan.rollout_gpus + 1
-    with pytest.raises(ValueError, match=r"^max_gpus: the engine alone has 2"):
+    with pytest.raises(ValueError, match=r"^max_gpus: vLLM alone uses 2"):
         staged(plan, Wish(free=(), max_gpus=2))
 
 
