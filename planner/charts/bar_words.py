@@ -23,7 +23,7 @@ LETTER = 6.6
 ASIDE = 8
 """Pixels between the plot and what each phase comes to: no label crosses the card's line."""
 LEFT, RIGHT = 84, 76
-"""Pixels beside the plot, above the phases' names and what they come to, that the key has, too."""
+"""Pixels left and right of the plot, above phases' names and totals: room for the key, too."""
 CARD = 24
 """Pixels above the plot for the card's label."""
 ENTRY, LINE, LINES = 132, 17, 2

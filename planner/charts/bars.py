@@ -25,7 +25,7 @@ CHOSEN = "phase"
 BAR = 22
 ROW = 30
 LOW = {"yOffset": BAR / 2 - 3}
-"""Where a bar's interval is: below its name."""
+"""Draws a bar's range in its lower part, below the name."""
 AXIS = 56
 """Pixels of the axis below the bars, with its title."""
 OVERHEAD = "overhead"

@@ -187,7 +187,7 @@ def changed_for(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
 
 
 def in_the_way(plan: Plan, framework: str = "") -> frozenset[str]:
-    """Fields that a framework, the plan's own unless told, cannot do; all without an exporter."""
+    """Fields that a framework cannot run (default: the plan's own); all, without an exporter."""
     framework = framework or plan.framework
     if framework not in exported():
         return frozenset(FIELDS)

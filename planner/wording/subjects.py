@@ -283,7 +283,7 @@ def subjects() -> tuple[Subject, ...]:
 
 
 def options(subject: Subject) -> dict[str, str]:
-    """What frameworks call it: the option by the framework's label; what has no name stays out."""
+    """The option's name by the framework's label; frameworks without one are left out."""
     every = [(one.label, {**one.beside, **one.words}) for one in frameworks().values()]
     return {name: words[subject.key].option for name, words in every if subject.key in words}
 

@@ -73,7 +73,7 @@ class KeptPlans:
             connection.execute(delete(plans).where(plans.c.id == identifier))
 
     def trials(self, kept: Iterable[Kept]) -> dict[str, TrialResult]:
-        """The newest completed trial of each of these plans that has one, by the plan's link."""
+        """The newest completed trial of each plan, by link; plans without one are left out."""
         wanted = trials.c.plan.in_([one.link for one in kept]), trials.c.status == "completed"
         query = select(trials.c.plan, trials.c.id).where(*wanted).order_by(trials.c.created)
         with self.history.transaction() as connection:

@@ -1,4 +1,4 @@
-"""The dry run of a plan as far as this visitor knows it: on the page, just found, or stored.
+"""The dry run of a plan, if this visitor ran it or somebody stored it.
 
 Session keys, set here only: ``dry run known`` is by plan what was known of its job when it was
 asked for, and its answer; ``dry run counted`` is the last dry run that led. ``dry run job`` is the

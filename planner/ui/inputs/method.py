@@ -11,7 +11,7 @@ from planner.ui.state.draft import Draft
 
 
 def method_input(draft: Draft) -> None:
-    """Selector of both fields at once; below it what a variation moves."""
+    """One selector for method and variation, and below it what the variation changes."""
     method, variation = draft.values["method"], draft.values["variation"]
     chosen = variation if variation in variations() else method
     varied = [(each, *methods()[each].variations) for each in methods()]
