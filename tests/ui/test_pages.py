@@ -78,7 +78,23 @@ def test_an_edit_survives_a_script_that_is_given_up_while_it_takes_it(
     field(app, "response_tokens").set_value(3000).run()
     link = link_of(app)
     assert (link["gpus"], link["response_tokens"]) == ("16", "3000")
-    assert field(app, "gpus").value == 16
+
+
+def test_a_request_from_before_a_plan_was_opened_takes_nothing_back() -> None:
+    """As a poll sends one, or the next press: the browser has the other inputs' old values yet."""
+    app = opened()
+    app.selectbox(key="preset").set_value(INTUITOR)
+    request = app._tree.get_widget_states()
+    app.run()
+    chosen = link_of(app)
+    assert chosen["model"] != link_of(opened())["model"]
+    app._run(request)
+    assert link_of(app) == chosen
+    (typed,) = [one for one in request.widgets if one.id.endswith("field:prompt_tokens")]
+    typed.double_value = 777
+    app._run(request)
+    link = link_of(app)
+    assert link == {**chosen, "prompt_tokens": "777", "set": link["set"]}, "what is typed counts"
 
 
 def test_ten_inputs_and_folded_groups() -> None:

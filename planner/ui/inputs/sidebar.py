@@ -22,7 +22,7 @@ from planner.ui.inputs.groups import SECTIONS, Group, Section
 from planner.ui.inputs.method import method_input
 from planner.ui.inputs.model import model_input
 from planner.ui.inputs.preset import preset_input
-from planner.ui.state import session
+from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
 from planner.wording.display import plain
 
@@ -47,6 +47,7 @@ def draw() -> None:
             _section(section, draft, idle, blamed)
         _unit()
         finder.lead()
+        typed.sign()
 
 
 def _values(draft: Draft) -> Any:

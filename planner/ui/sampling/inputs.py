@@ -58,6 +58,7 @@ def draw() -> None:
                 for field in shown:
                     _field(field, values, plan)
         segments("Memory in", ["GiB", "GB"], "unit", default="GiB", help="GiB is 2³⁰ bytes.")
+        typed.sign()
 
 
 def _preset(plan: SamplingPlan | None) -> None:

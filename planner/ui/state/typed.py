@@ -6,7 +6,13 @@ input jumps back. So inputs have no callback. Each is drawn together with what i
 another value, and the next run begins with :func:`take`, which does it; a run that is given up
 before it has leaves it to the one after.
 
-Session key ``drawn``: of each input, by the key of its widget, what it was drawn with.
+A request can leave the browser before a plan that was just applied arrives there: a poll of a
+fragment, or the next press. It has the old values, which nobody typed. So a hidden input holds a
+number that grows with every value the app sets, and the browser sends it back with the rest: a
+request with a smaller one than an input's, and that input's old value, is late.
+
+Session keys: ``drawn`` has of each input, by the key of its widget, what it was drawn with;
+``edition`` is the hidden input, ``latest edition`` the number that it was last drawn with.
 """
 
 from __future__ import annotations
@@ -16,13 +22,20 @@ from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
+EDITION, LATEST = "edition", "latest edition"
+
 
 class Drawn(NamedTuple):
-    """The value an input was drawn with, what to do with another, and whether it may be empty."""
+    """The value an input was drawn with, what to do with another, and whether it may be empty.
+
+    The app itself set the value in ``edition``, where ``replaced`` had been; 0 where it never did.
+    """
 
     value: Any
     take: Callable[[Any], None]
     clears: bool
+    edition: int = 0
+    replaced: Any = None
 
 
 def mirror(key: str, value: Any, take: Callable[[Any], None], *, clears: bool = False) -> None:
@@ -32,11 +45,14 @@ def mirror(key: str, value: Any, take: Callable[[Any], None], *, clears: bool = 
     its minimum for a moment first. One that ``clears`` has None for a default, which it goes back
     to where nothing stands in it, and every value through the state.
     """
-    drawn = _drawn()
-    if st.session_state.get(key) != value and (clears or key in st.session_state):
-        st.session_state[key] = value
+    drawn, state = _drawn(), st.session_state
+    edition, replaced = drawn[key][3:] if key in drawn else (0, None)
+    if state.get(key) != value and (clears or key in state):
+        state[LATEST] = edition = state.get(LATEST, 0) + 1
+        replaced = state.get(key)
+        state[key] = value
     # At once: a script is only given up where it asks for state.
-    drawn[key] = Drawn(value, take, clears)
+    drawn[key] = Drawn(value, take, clears, edition, replaced)
 
 
 def listen(key: str, take: Callable[[Any], None], empty: Any = "") -> None:
@@ -47,13 +63,25 @@ def listen(key: str, take: Callable[[Any], None], empty: Any = "") -> None:
 def take() -> None:
     """Hand over what was typed; inputs that may not be empty are drawn again as they were."""
     drawn = _drawn()
+    number = str(st.session_state.get(EDITION, ""))
+    seen = int(number) if number.isdecimal() else None
     for key, before in [*drawn.items()]:
         if key not in st.session_state:
             continue
         typed = st.session_state[key]
+        if seen is not None and seen < before.edition and typed == before.replaced:
+            continue  # late
         if typed != before.value and (before.clears or typed is not None):
             before.take(typed)
             drawn[key] = before._replace(value=typed)
+
+
+def sign() -> None:
+    """Draw the hidden input, after all others: the browser sends back which edition it has."""
+    latest = str(st.session_state.get(LATEST, 0))
+    if st.session_state.get(EDITION) != latest:
+        st.session_state[EDITION] = latest
+    st.text_input("Edition", key=EDITION, label_visibility="collapsed")
 
 
 def _drawn() -> dict[str, Drawn]:
