@@ -11,6 +11,7 @@ from planner.methods import method_of, title_of
 from planner.plan import try_plan
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import exported_by, exporting, trainer_of
+from planner.units import read_count
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""
@@ -70,7 +71,7 @@ class Obstacles:
             self.refuse(
                 "rollout_tensor_parallel",
                 f"vLLM's tensor parallel size {self.plan.rollout_tensor_parallel} does not divide "
-                f"the {per_node} GPUs of a node.",
+                f"the {read_count(per_node, 'GPU')} of a node.",
                 "Set rollout_tensor_parallel to a divisor.",
                 rollout_tensor_parallel=1,
             )

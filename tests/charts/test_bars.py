@@ -133,9 +133,12 @@ def test_what_no_bar_has_room_to_name_is_in_the_key(
     """As it is drawn; and the bars are as far down, however many names the key has."""
     drawn = tmp_path / "bars.svg"
     alt.Chart.from_dict({**bars(capacity=capacity), "width": 600}).save(drawn)
-    said = [one.text for one in ElementTree.parse(drawn).iter() if one.text in NAMED]
+    parts = [*ElementTree.parse(drawn).iter()]
+    said = [one.text for one in parts if one.text in NAMED]
     assert {name for name in NAMED if said.count(name)} == NAMED, "each is named somewhere"
-    assert drawn.read_text().count('aria-roledescription="point"') == len(keyed)
+    symbols = [one for one in parts if "mark-symbol" in one.get("class", "")]
+    squares = [path for one in symbols for path in one if path.get("opacity") == "1"]
+    assert len(squares) == len({path.get("transform") for path in squares}) == len(keyed)
     corner = next(one for one in layers_with(bars(), "point") if one["mark"].get("opacity") == 0)
     assert corner["encoding"]["y"] == {"value": -ABOVE}
 

@@ -123,10 +123,10 @@ def test_every_cause_opens_to_its_formula_with_the_plans_numbers(
 def test_a_step_opens_to_its_phases_and_what_it_yields(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "grpo-7b@1", "--explain", "step"]) == 0
     text = capsys.readouterr().out
-    assert "one step: 45.3 s (10.6–65.5)\n  = rollout 17.2 s + old log-probs 5.51 s + " in text
+    assert "one step: 45.3 s (10.6–65.8)\n  = rollout 17.2 s + old log-probs 5.51 s + " in text
     assert "\n  Interval: 0.23 to 1.45 times the estimate: " in text
     rate, formula, numbers, _ = text[text.index("tokens per second and GPU: ") :].splitlines()[:4]
-    assert rate.endswith(": 3,616 (2,501–15,518) tokens per second")
+    assert rate.endswith(": 3,616 (2,489–15,518) tokens per second")
     assert formula == "  = tokens / (step_seconds * gpus)"
     assert numbers == "  = 1,310,720 / (45.31 * 8)"  # 512 sequences of 512 + 2,048 tokens
     for name in ("MFU", "HFU", "GPU-hours of a step", "GPU-hours of the run", "cost of the run"):

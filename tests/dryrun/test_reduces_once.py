@@ -58,10 +58,7 @@ def test_whole_gradients_wait_for_the_reduction(reduce_dtype: str, value_bytes: 
 def test_closed_form_meets_fsdp2_that_reduces_once(reduce_dtype: str) -> None:
     plan = plan_of("trl", 4, reduce_dtype=reduce_dtype)
     policy = {"policy": dict(catalog.model(MODEL).config)}
-    found = {
-        peak.phase: peak.total_bytes + CUBLAS_BYTES
-        for peak in peaks(dry_run(plan, policy))
-    }
+    found = {peak.phase: peak.total_bytes + CUBLAS_BYTES for peak in peaks(dry_run(plan, policy))}
     expected = closed(plan)
     for phase in ("policy forward", "policy backward", "optimizer step"):
         assert expected[phase] == pytest.approx(found[phase], rel=3e-3), phase
@@ -73,11 +70,11 @@ def test_only_a_framework_that_says_so_reduces_once() -> None:
     assert sharded < closed(plan_of("trl", 4))["policy forward"]
 
 
-def test_the_answer_says_what_whole_gradients_take() -> None:
-    said = [note for note in estimate(plan_of("trl", 4)).notes if "whole gradients" in note]
+def test_the_answer_says_what_unsharded_gradients_take() -> None:
+    said = [note for note in estimate(plan_of("trl", 4)).notes if "unsharded gradients" in note]
     assert len(said) == 1 and "0.9 GiB" in said[0]
-    assert not any("whole gradients" in n for n in estimate(plan_of("trl", 1)).notes)
-    assert not any("whole gradients" in n for n in estimate(plan_of("plain", 4)).notes)
+    for other in (plan_of("trl", 1), plan_of("plain", 4)):
+        assert not any("unsharded gradients" in note for note in estimate(other).notes)
 
 
 def _built() -> torch.nn.Module:

@@ -77,17 +77,29 @@ def test_a_damaged_file_names_its_field() -> None:
         read_request(text)
 
 
+def refusal(plan: Plan) -> str:
+    """How a machine without a GPU and without flash_attn must refuse the plan; empty: it runs."""
+    if plan.sharding.startswith("zero"):
+        return "which no trial runs; set sharding to fsdp2, whose shards hold as much."
+    # verl's critic asks for a kernel of its own.
+    if framework_named(plan.framework).attention and plan.critic == "separate":
+        return "flash_attn is not installed here."
+    # Without its kernel it runs with torch's, and then compile meets adapters in half precision.
+    if plan.attention == "flash" and plan.compile and plan.finetuning == "lora":
+        return "Set compile to false."
+    return ""
+
+
 @pytest.mark.parametrize("key", presets())
 def test_every_preset_is_described(key: str) -> None:
     plan = presets()[key].plan
     found = describe(request_of(plan, device="cuda:0", cap_bytes=24 * 2**30))
-    # verl's critic asks for a kernel of its own, which a machine without a GPU has not.
-    needs = framework_named(plan.framework).attention if plan.critic == "separate" else {}
-    assert bool(found.refused) == bool(needs)
-    assert not needs or found.refused.endswith("flash_attn is not installed here.")
+    expected = refusal(plan)
+    assert bool(found.refused) == bool(expected) and found.refused.endswith(expected)
     assert found.most_bytes <= 24 * 2**30
     assert found.most_seconds == 300.0 and "5.0 min" in found.most_words
-    assert ("rank 0 of 8" in found.runs) == (plan.gpus == 8)
+    if not plan.sharding.startswith("zero"):
+        assert ("rank 0 of 8" in found.runs) == (plan.gpus == 8)
     assert f"all {describe_layers(plan)} layers" in found.runs
 
 

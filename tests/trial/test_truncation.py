@@ -106,7 +106,18 @@ def test_a_model_cut_to_all_its_layers_is_the_same_model(model: str) -> None:
     assert part.model == model
 
 
-@pytest.mark.parametrize("key", presets())
+def test_no_preset_of_deepspeed_runs() -> None:
+    refused = {key for key, one in presets().items() if one.plan.sharding.startswith("zero")}
+    for key in refused:
+        with pytest.raises(CannotRun, match="^sharding: zero. is DeepSpeed's, .* set sharding to "):
+            executed(presets()[key].plan)
+    assert len(refused) >= 4
+
+
+RUNNING = [key for key, one in presets().items() if not one.plan.sharding.startswith("zero")]
+
+
+@pytest.mark.parametrize("key", RUNNING)
 def test_what_runs_of_every_preset_is_a_plan_that_a_link_carries(key: str) -> None:
     running, _ = executed(presets()[key].plan)
     for plan in (running, with_layers(running, 2)):

@@ -14,7 +14,7 @@ from planner.ui.scaling.axes import CARD, known_cards
 from planner.ui.scaling.choice import Choice
 from planner.ui.scaling.panels import apart
 from planner.ui.state import session
-from planner.units import read_seconds, read_usd_between
+from planner.units import read_count, read_seconds, read_usd_between
 
 
 def kinds(plan: Plan, choice: Choice) -> None:
@@ -64,7 +64,7 @@ def _words(plan: Plan, table: pd.DataFrame) -> None:
     names = known_cards()
     runs = table[table["valid"] & (table["limit"] == "")]
     priced = runs.dropna(subset=["usd_run"])
-    text = f"Runs on {len(runs)} of {len(table)} GPUs"
+    text = f"Runs on {len(runs)} of {read_count(len(table), 'GPU')}"
     if len(priced):
         first = priced.iloc[0]
         usd = read_usd_between(first["usd_run"], first["low_usd_run"], first["high_usd_run"])
