@@ -121,12 +121,18 @@ def press(page: Page, *keys: str) -> None:
     settle(page)
 
 
+def find(page: Page, option: str) -> None:
+    """Type into an open list; it narrows a moment later, and Enter takes its first option."""
+    page.keyboard.type(option)
+    expect(page.get_by_role("option").first).to_contain_text(option)
+
+
 def takes_other_gpus(page: Page) -> None:
     to_radio(page, "Hide")
     press(page, "ArrowRight", "Space")
     expect(page.get_by_text("Cheapest:")).to_be_visible()
     to_field(page, "Or choose by name")
-    page.keyboard.type("4 × H200")
+    find(page, "4 × H200")
     press(page, "Enter")
     to_button(page, "Apply")
     press(page, "Enter")

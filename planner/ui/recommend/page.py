@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 
 from planner.comparison import why_not
@@ -17,7 +19,7 @@ from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import turned
 from planner.wording.display import plain
 
-POLL = "500ms"
+POLL, WAIT_SECONDS = "500ms", 0.2
 
 
 def page(plan: Plan) -> None:
@@ -39,19 +41,33 @@ def page(plan: Plan) -> None:
         )
         return
     mine.follow_up()
-    drawn = st.fragment(_waiting, run_every=POLL if mine.running else None)
-    drawn(mine, mine.state())
-    if not mine.searching.running:
-        _answer(plan, mine)
-
-
-def _waiting(mine: Asked, seen: tuple[object, ...]) -> None:
-    """How far the search is, and the way out; only this runs again meanwhile."""
-    if mine.state() != seen:
-        st.rerun()  # the whole page: something began or ended
-    searching = mine.searching
-    if not searching.running:
+    seen = mine.state()
+    if mine.searching.running:
+        st.fragment(_searching, run_every=POLL)(mine, seen)
         return
+    _answer(plan, mine)
+    _await_dry_runs(mine, seen)
+
+
+def _await_dry_runs(mine: Asked, seen: tuple[object, ...]) -> None:
+    """Draw the page again once a dry run ends; the script waits, since here one can press Apply.
+
+    A fragment's poll that left the browser before the page turned would have the browser take the
+    new page's elements for the old page's, and remove them.
+    """
+    place = st.empty()
+    while mine.running and mine.state() == seen:
+        time.sleep(WAIT_SECONDS)
+        place.empty()  # here a press ends the wait
+    if mine.state() != seen:
+        st.rerun()
+
+
+def _searching(mine: Asked, seen: tuple[object, ...]) -> None:
+    """How far the search is, and the way out; only this runs again meanwhile."""
+    searching = mine.searching
+    if mine.state() != seen or not searching.running:
+        st.rerun()  # the whole page: something began or ended
     text = f"{searching.doing} … {searching.elapsed_seconds:.0f} s"
     st.progress(min(max(searching.share, 0.0), 1.0), text=plain(text))
     st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=searching.cancel)
