@@ -54,7 +54,7 @@ def test_a_link_is_searched_and_its_plans_are_taken(page: Page, server: str) -> 
     # The plan's own page opens, and from there on the launch of that plan.
     page.wait_for_url(lambda url: "/recommend" not in url and "gpus=8&" not in url)
     settle(page)
-    page.get_by_role("button", name="Go to Launch").click()
+    page.get_by_role("link", name="Go to Launch").click()
     page.wait_for_url(lambda url: "/launch" in url and "gpus=8&" not in url)
 
 

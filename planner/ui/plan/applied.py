@@ -10,17 +10,12 @@ from planner.ui.state import session
 from planner.wording.display import plain
 from planner.wording.fields import short_label
 
-LAUNCH = "to_launch"
-"""Session key, set here only: True from a press of *Go to Launch* until that page opens."""
-
 
 def notice(place: str) -> None:
     """While the last thing that happened was that a suggestion was taken; ``place`` keys it."""
     last = session.applied()
     if last is None:
         return
-    if st.session_state.pop(LAUNCH, False):
-        st.switch_page("pages/launch.py", query_params={})
     changes = differences(last.before.values, last.after.values)
     effect = messages.what_it_does(last.before.plan, last.after.plan)
     with st.container(border=True, key=f"applied-{place}"):
@@ -33,13 +28,8 @@ def notice(place: str) -> None:
                 icon=":material/undo:",
                 help="Resets every setting to what it was before.",
             )
-            st.button(
-                "Go to Launch",
-                key=f"launch-applied-{place}",
-                on_click=st.session_state.update,
-                kwargs={LAUNCH: True},
-                icon=":material/rocket_launch:",
-            )
+            icon = ":material/rocket_launch:"
+            st.page_link("pages/launch.py", label="Go to Launch", icon=icon)
 
 
 def from_to(changes: tuple[Change, ...]) -> str:
