@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accuracy.timings.engine_passes import decode_step_seconds, prefill_seconds
 from planner.catalog import gpu, model
-from planner.timing.engine_step import decode_step_seconds, prefill_seconds
 
 FILE = Path(__file__).parents[1] / "measured" / "serving.json"
 BEFORE = FILE.with_name("timings-before.json")

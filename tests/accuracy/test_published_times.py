@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from accuracy.timings.engine_passes import decode_step_seconds, prefill_seconds
 from planner.catalog import Architecture, gpu, model
 from planner.catalog.efficiencies import Key, efficiencies
 from planner.formulas.compute import backward_flops, compute_seconds, forward_flops
-from planner.timing.engine_step import decode_step_seconds, prefill_seconds
 
 LLAMA_8B = model("meta-llama/Llama-3.1-8B").architecture
 LLAMA_70B = model("meta-llama/Llama-3.1-70B").architecture

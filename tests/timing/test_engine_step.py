@@ -14,17 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accuracy.timings.engine_passes import decode_step_seconds, prefill_seconds
 from planner.catalog import Architecture, custom_gpu, gpu
 from planner.catalog import model as catalog_model
 from planner.kernels import decode_attention_seconds, experts_seconds, products_seconds
 from planner.speeds import Speed, Speeds
 from planner.timing.engine_kernels import KNOTS, parts_of
-from planner.timing.engine_step import (
-    Generator,
-    decode_step_seconds,
-    padded,
-    prefill_seconds,
-)
+from planner.timing.engine_step import Generator, padded
 
 SMALL = Architecture(
     family="llama",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from accuracy.timings.engine_passes import decode_step_seconds, prefill_seconds
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.gpu_catalog import gpu
 from planner.catalog.model_catalog import model
 from planner.formulas import parameters
 from planner.timing import layers
-from planner.timing.engine_step import decode_step_seconds, prefill_seconds
 
 DERIVED = model("Qwen/Qwen3-30B-A3B").architecture
 assert DERIVED is not None
