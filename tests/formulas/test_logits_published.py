@@ -25,11 +25,8 @@ from head_steps import (
     whole_step,
 )
 from live_bytes import LiveBytes, profiled_peak_bytes
-from planner.formulas.logits import (
-    document_premise_bytes,
-    self_certainty_backward,
-    self_certainty_forward,
-)
+from planner.formulas.logits import self_certainty_backward, self_certainty_forward
+from planner.formulas.logits.kept import DOCUMENT_PREMISE
 
 torch.set_num_threads(1)
 
@@ -203,6 +200,6 @@ def test_published_fused_head() -> None:
 
 def test_document_premise() -> None:
     """468 GB: twice the document's 234 GB, which is 233.5 rounded up."""
-    figure = document_premise_bytes(sequences=64, tokens=6000, vocab=152_000)
+    figure = DOCUMENT_PREMISE.value(sequences=64, tokens=6000, vocab=152_000)
     assert figure == 2 * 233_472_000_000
     assert abs(figure - 468e9) / 468e9 < 0.003

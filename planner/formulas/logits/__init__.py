@@ -27,7 +27,6 @@ from planner.formulas.logits import (
 from planner.formulas.logits.head import INSIDE_MODEL, Head, highest
 from planner.formulas.logits.kept import (
     SHIFTED_LABELS,
-    document_premise_bytes,
     embedding_backward,
     log_prob_kept,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "Head",
     "backward_instants",
     "cast_gradients",
-    "document_premise_bytes",
     "embedding_backward",
     "forward_instants",
     "head_gradients",

@@ -90,8 +90,3 @@ def embedding_backward(
         vocab=vocab,
         hidden=hidden,
     )
-
-
-def document_premise_bytes(*, sequences: Num, tokens: Num, vocab: Num) -> Num:
-    """Bytes of logits and their gradient under the audited document's assumptions."""
-    return DOCUMENT_PREMISE.value(sequences=sequences, tokens=tokens, vocab=vocab)

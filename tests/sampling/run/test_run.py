@@ -1,4 +1,4 @@
-"""Whole runs: what they leave, what a kill costs, what makes weights stale, how they end."""
+"""Whole runs: what they leave, what a kill costs, how they end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 
 from planner.sampling.ask import process
 from planner.sampling.ask.prompts import key_of
-from planner.sampling.ask.result import SamplingResult, read_result
+from planner.sampling.ask.result import Provenance, SamplingResult, read_result
 from planner.sampling.ask.setup import SETUP, Setup, predicted, prepared
 from planner.sampling.ask.store import WEIGHTS, asked, ended
 from planner.sampling.ask.supervisor import SamplingSupervisor, result_of
-from planner.sampling.ask.weights import provenance, read_provenance, stale
+from planner.sampling.ask.weights import KEY, provenance
 from planner.sampling.run import stages
 from planner.sampling.run.job import Job
 from planner.sampling.run.meter import Meter
@@ -181,33 +181,13 @@ def test_every_way_ends_with_weights(
 def test_weights_say_what_they_were_made_of(model: Path, tmp_path: Path) -> None:
     job = tiny.job(tmp_path, model, tiny.some(30), neighbours=3)
     here(job)
-    made = read_provenance(job.folder / WEIGHTS)
+    written = pq.read_schema(job.folder / WEIGHTS).metadata[KEY]
+    made = Provenance.model_validate_json(written)
     assert (made.prompts, made.neighbours, made.favour) == (30, 3, "rare")
     assert made.prompts_sha256 == sha256(Path(job.request.prompts).read_bytes()).hexdigest()
     assert made == provenance(job.request, job.setup, 0, 0).model_copy(
         update={"created": made.created}
     )
-
-
-def test_weights_are_stale_when_what_they_were_made_of_differs(
-    model: Path, tmp_path: Path
-) -> None:
-    job = tiny.job(tmp_path, model, tiny.some(30), neighbours=3)
-    here(job)
-    made = read_provenance(job.folder / WEIGHTS)
-    now = provenance(job.request, job.setup, 0, 0)
-    assert stale(made, now) == ()
-    other = job.setup.model_copy(update={"identity": "sha256 " + "1" * 64})
-    assert ["another" in why for why in stale(made, provenance(job.request, other, 0, 0))] == [True]
-    file = tiny.file_of(tmp_path / "other.jsonl", tiny.some(30)[::-1])
-    request = job.request.model_copy(update={"prompts": str(file), "favour": "common"})
-    new = tmp_path / "new"
-    new.mkdir()
-    whys = stale(made, provenance(request, prepared(request, new), 0, 0))
-    assert len(whys) == 2 and "prompts are others" in whys[0] and "favoured" in whys[1]
-    (tmp_path / "no.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match="no file of weights"):
-        read_provenance(tmp_path / "no.parquet")
 
 
 def test_what_has_changed_since_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
