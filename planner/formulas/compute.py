@@ -88,14 +88,6 @@ COMPUTE_SECONDS = Rate(
     why="Training and log-probability passes are limited by GEMMs.",
     ignores="small matrices, small models and eager kernels, which reach a smaller share",
 )
-OPTIMIZER_SECONDS = Rate(
-    "optimizer step",
-    "bytes_touched / (bandwidth_bytes_per_second * share)",
-    unit="seconds",
-    source="Williams et al. 2009 (roofline)",
-    why="An update reads and writes every state once and computes next to nothing.",
-    ignores="launches of unfused kernels",
-)
 
 WHOLE_ROW = 2**62
 """A window that no row reaches."""

@@ -26,10 +26,12 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
+from planner.plan.factors import Factors
 from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
 from planner.speeds import Speeds, holding
 from planner.sweeps.table import sweep
 from planner.totals.limits import incomplete
+from planner.trial.evidence.correction import apply, obstacle
 from planner.trial.evidence.stated_error import Compared, stated
 from planner.trial.evidence.stated_sweep import stated_sweep
 from planner.trial.history import HistoryError
@@ -59,12 +61,27 @@ def footprint(plan: Plan) -> Footprint:
 
 
 def shown(plan: Plan) -> Footprint:
-    """What pages say of a plan: its estimate, counted from the dry run that leads, if any does."""
+    """What pages say of a plan: counted from a dry run that leads, corrected by the link's trials.
+
+    Its estimate alone where there is neither.
+    """
+    found = uncorrected(plan)
+    return _whole(plan, _corrected(session.calibration(), found))
+
+
+def uncorrected(plan: Plan) -> Footprint:
+    """The same without the link's trials."""
     base = counted_from(plan)
     if base is None:
         return footprint(plan)
     found = counted(base, _estimated(plan, holding(session.speeds(), plan)))
     return _whole(plan, stated(found, own_comparisons(plan.method)))
+
+
+def _corrected(factors: Factors | None, found: Footprint) -> Footprint:
+    """The same with the factors of trials, where they hold for it."""
+    holds = factors is not None and not obstacle(factors, found)
+    return apply(factors, found).footprint if factors is not None and holds else found
 
 
 def _whole(plan: Plan, found: Footprint) -> Footprint:
@@ -112,14 +129,19 @@ def price(plan: Plan) -> Cost:
 
 def advice(plan: Plan) -> Advice:
     """Advice on a plan, by the same errors as its footprint; worked out part by part."""
-    return _advice(plan, session.speeds(), own_comparisons(plan.method), counted_from(plan))
+    known, factors = own_comparisons(plan.method), session.calibration()
+    return _advice(plan, session.speeds(), known, counted_from(plan), factors)
 
 
 @lru_cache(maxsize=16)
 def _advice(
-    plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...], base: DryRun | None
+    plan: Plan,
+    speeds: Speeds | None,
+    known: tuple[Compared, ...],
+    base: DryRun | None,
+    factors: Factors | None,
 ) -> Advice:
-    judge = partial(_judged, speeds=speeds, known=known, base=base)
+    judge = partial(_judged, speeds=speeds, known=known, base=base, factors=factors)
     return Advice(judge(plan), judge, give_way, in_the_way)
 
 
@@ -134,12 +156,13 @@ def _judged(
     speeds: Speeds | None,
     known: tuple[Compared, ...] | None,
     base: DryRun | None = None,
+    factors: Factors | None = None,
 ) -> Footprint:
     own = own_comparisons(plan.method) if known is None else known
     found = estimate(plan, holding(speeds, plan))
     if base is not None and counts(base, plan):
         found = counted(base, found)
-    return stated(found, own)
+    return _corrected(factors, stated(found, own))
 
 
 def let_it_show() -> None:

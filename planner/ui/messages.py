@@ -63,18 +63,18 @@ def _to_correct(reading: Reading) -> None:
 
 
 def about_the_calibration() -> None:
-    """What the correction factors make of the verdict, and that the page itself is uncorrected."""
+    """By what the link's trials correct the page, and what the verdict is without them."""
     factors, plan = session.calibration(), session.draft().plan
     if factors is None or plan is None:
         return
-    footprint = compute.footprint(plan)
+    footprint = compute.uncorrected(plan)
     with _carried(CALIBRATION, "tune", "corrections measured by trials", "Take them off"):
         if why := obstacle(factors, footprint):
             st.markdown(said(why))
         else:
             done = apply(factors, footprint)
-            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}")
-            st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
+            st.markdown(f"Without them: {plain(footprint.verdict.sentence)}")
+            st.caption(plain(" ".join(done.notes)))
 
 
 def about_the_benchmark() -> None:

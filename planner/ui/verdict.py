@@ -16,6 +16,7 @@ from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
+from planner.trial.evidence.correction import LEFT
 from planner.ui import compute
 from planner.ui.elements import COLORS, ICONS, TONES, bullets, card, cards, said, tell
 from planner.ui.gauge import used_of
@@ -58,7 +59,10 @@ def headline(footprint: Footprint) -> None:
 
 def basis(plan: Plan) -> str:
     """A badge: which rung the figures rest on, and what the closed form alone says."""
-    base = compute.counted_from(plan)
+    base, found = compute.counted_from(plan), compute.shown(plan)
+    if found.error == LEFT:
+        before = session.read(compute.uncorrected(plan).device_bytes)
+        return f":violet-badge[:material/speed: Corrected by trials] Without them: {before}."
     if base is None:
         checks = " Its dry run is of another loss or layout, so it only checks."
         return (

@@ -24,7 +24,6 @@ from transformers import (
 from planner.catalog import Architecture, custom_gpu, gpu, parse_config
 from planner.catalog.efficiencies import efficiencies
 from planner.formulas.compute import (
-    OPTIMIZER_SECONDS,
     attention_flops,
     backward_flops,
     compute_seconds,
@@ -213,9 +212,3 @@ def test_unknown_rates_give_no_time():
 def test_a_share_between_bounds_is_a_time_between_their_quotients():
     shares = efficiencies()["training-compute"]
     assert shares.spread(CARD) == pytest.approx((0.45 / 0.58, 0.45 / 0.28))
-
-
-def test_an_optimizer_step_reads_and_writes_at_the_bandwidth():
-    # 1 GB at 77 % of 3,350 GB/s.
-    seconds = OPTIMIZER_SECONDS(bytes_touched=10**9, **memory_rates(CARD))
-    assert seconds == pytest.approx(1 / (3350 * 0.77))

@@ -17,16 +17,20 @@ def link(**changes: str) -> str:
     return factors_to_text(Factors(**values, transformers="", factors=factors))
 
 
-def test_factors_stay_in_the_address_and_their_verdict_is_said() -> None:
-    text = link()
+def test_factors_stay_in_the_address_and_correct_every_figure_of_the_page() -> None:
+    text, before = link(), estimate(PLAN).device_bytes / 2**30
     app = opened(preset="grpo-7b@1", calibration=text)
     assert "".join(app.query_params["calibration"]) == text
     said = words(app).replace("\\", "")
-    assert "Corrected: Out of memory. Peak " in said
-    assert "4 trials" in said and "uncorrected estimate" in said
+    twice = f"{2 * before:.1f}"
+    assert f"Out of memory. Peak {twice} of 79.1 GiB" in app.error[0].value
+    assert app.metric[0].value == f"{twice} GiB" and f"**{twice}** of 79.1 GiB" in said
+    assert "Corrected by trials" in said and "Closed form]" not in said
+    assert f"Without them: Fits. Peak {before:.1f} of 79.1 GiB" in said and "4 trials" in said
     app.button(key="calibration-off").click().run()
     assert "calibration" not in app.query_params
     assert "Corrected" not in words(app)
+    assert app.metric[0].value == f"{before:.1f} GiB" and "Closed form]" in words(app)
 
 
 def test_factors_of_another_card_change_nothing_and_say_why() -> None:

@@ -1,7 +1,6 @@
 """A footprint corrected with factors of trials, when somebody asks for it, and taken off again.
 
-Each phase by its own factors, which ``calibration`` takes from trials. The corrected footprint
-keeps the one it was made of. No torch.
+Each phase by its own factors, which ``calibration`` takes from trials. No torch.
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ LEFT = StatedError(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """A footprint with factors applied; ``uncorrected`` is what taking them off gives back."""
+    """A footprint with factors applied, and what to know of it."""
 
     footprint: Footprint
-    uncorrected: Footprint
     notes: tuple[str, ...]
 
 
@@ -50,6 +48,8 @@ def obstacle(factors: Factors, footprint: Footprint) -> str:
             )
     if all(one.rung != footprint.source for one in factors.factors):
         return f"calibration: it holds no factor for a {footprint.source}; nothing is corrected."
+    if footprint.source == "estimate" and any(one.source == "dry run" for one in footprint.phases):
+        return "calibration: the figures build on another plan's dry run; nothing is corrected."
     return ""
 
 
@@ -87,7 +87,7 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
     if footprint.speeds is not None and any(one.quantity == "seconds" for one in factors.factors):
         notes = (*notes, "Seconds are not corrected: they rest on the benchmark.")
     changed = replace(changed, notes=(*notes, *footprint.notes))
-    return Corrected(footprint=changed, uncorrected=footprint, notes=notes)
+    return Corrected(footprint=changed, notes=notes)
 
 
 def _corrected(phase: Phase, factors: Factors, footprint: Footprint) -> Phase:

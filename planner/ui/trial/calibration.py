@@ -1,7 +1,7 @@
 """Corrections measured by stored trials: offered, applied when somebody asks, and taken off.
 
-Applied factors stand in the address, and the message above every page says what they make of the
-verdict; the figures on the pages stay the uncorrected estimate's.
+Applied factors stand in the address and correct the figures of the Plan page; the message above
+every page says what the verdict is without them.
 """
 
 from __future__ import annotations
