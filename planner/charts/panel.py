@@ -10,7 +10,7 @@ import pandas as pd
 
 from planner.charts.multiples import Spec, apart
 
-PALETTE = ("#0072B2", "#C77F00", "#00875F", "#B8609A", "#3A93CC", "#7A7A7A", "#8F8320")
+PALETTE = ("#0072B2", "#C77F00", "#00875F", "#B8609A", "#3A93CC", "#7A7A7A", "#8E6BBF")
 """Okabe and Ito's colours, dark enough for thin lines on both pages; ``OVER`` is kept."""
 DASHES = ([1, 0], [7, 3], [2, 2])
 """Lines beyond the palette repeat its colours in another dash."""

@@ -90,9 +90,7 @@ def _phases(
     unit = session.unit()
     sizes, awake = apart(compute.footprint(named[A]), shown[A].set_index("x"))
     lines: list[Line] = []
-    places = list(sizes)
-    for group in _alike(sizes):
-        number = places.index(group[0])
+    for number, group in enumerate(_alike(sizes)):
         name = fill(", ".join(group), WRAP, break_on_hyphens=False)
         dash = DASHES[number // len(PALETTE) % len(DASHES)]
         column = ", ".join(group)
