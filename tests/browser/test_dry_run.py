@@ -74,7 +74,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     answer(page)
     settle(page)
     stays = heading.bounding_box()
-    assert place and stays and abs(stays["y"] - place["y"]) < 1, "words change, not their height"
+    assert place and stays and abs(stays["y"] - place["y"]) < 1, "scroll anchoring rounds to pixels"
     filled = below.bounding_box()
     assert kept_free and filled and abs(kept_free["y"] - filled["y"]) < 150
     expect(page.get_by_text("The step that ran peaks in")).to_be_visible()
