@@ -157,7 +157,7 @@ ROUNDING = Formula(
     "allocated - requested",
     category="allocator",
     source="c10/cuda/CUDACachingAllocator.cpp kMinBlockSize and should_split, torch 2.13.0",
-    why="Every tensor takes whole blocks of 512 bytes, and the end of its segment where that is "
+    why="Every tensor takes whole blocks of 512 bytes, plus the end of its segment if that end is "
     "at most 1 MiB.",
 )
 
@@ -184,8 +184,8 @@ OTHER_INSTANT = Formula(
     "needed - own",
     category="allocator",
     source="the caching allocator returns nothing to the driver before empty_cache or a failure",
-    why="Where most is allocated is not always where most is reserved: an instant with fewer "
-    "bytes can leave more segments unused.",
+    why="The instant with the most allocated bytes is not always the one with the most reserved "
+    "bytes: an instant with fewer allocated bytes can leave more of its segments unused.",
 )
 
 DOUBTED = Formula(
@@ -193,8 +193,8 @@ DOUBTED = Formula(
     "counted * (most - own)",
     category="allocator",
     source="upper bounds of the phase's other instants",
-    why="A moment below the peak can be above it at its upper bound; nothing is counted at the "
-    "centre.",
+    why="An instant below the peak can exceed it at its upper bound, so this adds to the range "
+    "only, not to the likely value.",
 )
 
 CACHED = Formula(

@@ -23,7 +23,8 @@ EMBEDDING_GRADIENT = Formula(
     "(beside + passes_on) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
-    why="Embedding backward writes a dense gradient; tied, the head's is there, perhaps their sum.",
+    why="The embedding's backward writes a dense gradient; if the weight is tied, the head's "
+    "gradient is alive too, and sometimes the sum of both gradients.",
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
 SHIFTED_LABELS = Formula(
@@ -31,7 +32,7 @@ SHIFTED_LABELS = Formula(
     "8 * tokens",
     category="logits",
     source="planner/steps/vocabulary/sft.py",
-    why="The next label of each position, a copy that scoring keeps for the backward pass.",
+    why="A copy of the labels, shifted by one position, that scoring keeps for the backward pass.",
 )
 DOCUMENT_PREMISE = Formula(
     "self-certainty as the audited document has it",
