@@ -166,7 +166,8 @@ SEGMENT_SLACK = Formula(
     "slack",
     category="allocator",
     source="c10/core/AllocatorConfig.h: 2 MiB, 20 MiB and 2 MiB-rounded segments, torch 2.13.0",
-    why="Segments come from the driver in fixed or rounded sizes that tensors do not fill.",
+    why="Segments come from the driver in fixed or rounded sizes that tensors do not fill "
+    "completely.",
     ignores="fragmentation, which depends on the order of allocations",
 )
 
@@ -193,8 +194,8 @@ DOUBTED = Formula(
     "counted * (most - own)",
     category="allocator",
     source="upper bounds of the phase's other instants",
-    why="An instant below the peak can exceed it at its upper bound, so this adds to the range "
-    "only, not to the likely value.",
+    why="An instant below the peak can exceed it at its upper bound, so this term adds to the "
+    "range only, not to the likely value.",
 )
 
 CACHED = Formula(
@@ -202,5 +203,5 @@ CACHED = Formula(
     "maximum(carried - own, 0)",
     category="allocator",
     source="the caching allocator returns nothing to the driver before empty_cache or a failure",
-    why="Memory that another phase needed stays reserved until the cache is emptied.",
+    why="Memory that another phase needed stays reserved until PyTorch's cache is emptied.",
 )

@@ -123,8 +123,8 @@ PIPELINE = Rate(
     "(read): one layer is fetched ahead",
     why="The collectives before the first layer's computation and the last reduction overlap with "
     "nothing. In between, a layer's traffic overlaps with at most one layer's computation and "
-    "slows it down, because collectives occupy multiprocessors that GEMMs are laid out for. Time "
-    "in which the card waits for kernel launches absorbs that slowdown.",
+    "slows it down, because collectives occupy multiprocessors that GEMMs are laid out for. While "
+    "the card waits for kernel launches, collectives slow nothing down.",
     ignores="that GEMMs slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
@@ -135,8 +135,8 @@ LATE_REDUCTION = Rate(
     source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
     "before an update alone",
     why="Buckets are reduced while the backward of earlier layers runs, which slows that backward "
-    "down; the last bucket's reduction overlaps with nothing. Time in which the card waits for "
-    "kernel launches absorbs that slowdown.",
+    "down; the last bucket's reduction overlaps with nothing. While the card waits for kernel "
+    "launches, collectives slow nothing down.",
     ignores="that GEMMs slow collectives down as well",
 )
 BARE = Rate(

@@ -53,7 +53,7 @@ MEASURED_FLOPS = Rate(
     "2 * layer_parameters_active * tokens",
     unit="FLOPs",
     source="Kaplan et al. 2020 (arXiv 2001.08361), section 2.1",
-    why="For each token, every weight of a layer that it uses takes one multiplication and one "
+    why="For each token, every layer weight that it uses takes one multiplication and one "
     "addition.",
     ignores="recurrences of linear attention, which have no weights",
 )

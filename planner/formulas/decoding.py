@@ -69,7 +69,7 @@ PREFILL_ATTENTION = Rate(
     "passes * pass_seconds",
     unit="seconds",
     source=KERNELS,
-    why="In every layer each prompt's tokens attend to that prompt.",
+    why="In every layer the tokens of each prompt attend to each other.",
     ignores="the few tokens of a shared prompt that fill no block",
 )
 PRODUCTS = Rate(
@@ -77,8 +77,8 @@ PRODUCTS = Rate(
     "steps * step_seconds",
     unit="seconds",
     source=KERNELS,
-    why="Every decode step multiplies one row per running sequence by all weights; of a mixture's "
-    "experts, by those that its tokens are routed to.",
+    why="Every decode step multiplies one row per running sequence by all weights, except those of "
+    "experts that none of the step's tokens is routed to.",
 )
 ATTENTION = Rate(
     "decode attention",
@@ -129,8 +129,8 @@ LONGEST = Rate(
     unit="seconds",
     source="survival of the lengths: n x S(t) sequences decode in step t, and a step is run as "
     "long as any engine has one",
-    why="At the end a few long responses decode nearly alone: this is the time beyond what the "
-    "same tokens would take with every slot of the batch filled.",
+    why="Time beyond what the same tokens would take with every slot of the batch filled: at the "
+    "end a few long responses decode nearly alone.",
 )
 REWARDS = Rate(
     "rewards waited for",
@@ -147,10 +147,10 @@ REWARDS_LEFT = Rate(
     source="what the plan says of its rule or its machine; verl 0.9.1 agent_loop.py "
     "_compute_score (read)",
     why="Each response is scored as soon as it ends, while others still decode. The step waits for "
-    "the last response's reward or, if longer, for behind_seconds: the most by which rewards still "
-    "due at any moment outlast the decoding still to come. An engine that never waits for a batch "
-    "is delayed only by queue_seconds, the time by which all rewards outlast decoding with every "
-    "slot filled.",
+    "the last response's reward, or for the queue of rewards if that takes longer. The input "
+    "behind_seconds is the most by which, at any moment, the rewards still due outlast the "
+    "decoding still to come. An engine that never waits for a batch is delayed only by "
+    "queue_seconds, the time by which all rewards outlast decoding with every slot filled.",
 )
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",

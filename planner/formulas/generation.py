@@ -104,8 +104,8 @@ SEQUENCE_IDS = Formula(
     "3 * 8 * sequences * tokens",
     category="buffers",
     source="transformers 5.23 generation/utils.py: int64 ids and mask, extended by torch.cat",
-    why="The token ids so far, their attention mask, and the longer copy that one of the two is "
-    "extended into.",
+    why="The token ids so far, their attention mask, and the longer copy that torch.cat makes of "
+    "one of them.",
 )
 
 LAST_SAMPLED = Formula(
@@ -239,7 +239,7 @@ SYNC_BUCKET = Formula(
     source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048; "
     "nccl_checkpoint_engine.py, prepare: every process one to send and one to receive; "
     "bucketed_weight_transfer.py: one more from its process to vLLM's",
-    why="Updated weights travel to the engine in buckets: a colocated engine needs one; with "
-    "dedicated rollout GPUs every GPU has one to send and one to receive, and the engine's GPUs a "
-    "third that hands weights to vLLM. No bucket counts towards gpu_memory_utilization.",
+    why="Updated weights travel to the engine in buckets. A colocated engine needs one bucket; "
+    "with dedicated rollout GPUs every GPU needs one to send and one to receive, and each engine "
+    "GPU a third to hand weights to vLLM. No weight bucket counts towards gpu_memory_utilization.",
 )

@@ -58,7 +58,7 @@ EXPERTS_LEFT = Formula(
     why="In every micro-batch and layer each expert gets a different number of tokens. At worst no "
     "layer of an update can reuse a block that an earlier layer left. The card's memory bounds "
     "this growth: when it is full, free memory is returned in pieces, and the next layer's experts "
-    "may not fit into these.",
+    "may not fit into the pieces.",
     ignores="that a grouped product has the rows of all experts in one tensor, whose size only "
     "lengths change (rows of one length leave nothing there); later updates, which leave more; "
     "the few blocks that do not fit within one update where the cache is emptied after it",

@@ -25,7 +25,7 @@ HELPER_PROCESSES = Formula(
     "(reward.yaml), an engine core and a server for each engine (vllm_async_server.py); Ray 2.60: "
     "26 MiB of its GCS and 9 MiB of a raylet, measured 2026-11-22; sizes as for processes with a "
     "card",
-    why="Each process without a card imports torch and transformers.",
+    why="Each process without a GPU imports torch and transformers.",
     ignores="Ray's dashboard and agents, forks of data loaders, whose pages are shared at first; "
     "vLLM has no CPU swap space any more (config/cache.py), and offloads no cache unless told",
 )
@@ -48,7 +48,8 @@ PINNED = Formula(
     source="torch 2.13 ATen/core/CachingHostAllocator.h (PowerOf2Ceil of each buffer), "
     "TensorConversions.cpp (a copy to the CPU that does not block is pinned), FSDP2's "
     "CPUOffloadPolicy(pin_memory=True), vLLM's cumem.py (a sleeping engine's backup is pinned)",
-    why="Torch rounds each pinned buffer up to a power of two and returns no part of it.",
+    why="Torch rounds each pinned buffer up to a power of two and never returns a part of a "
+    "buffer.",
     ignores="buffers that an earlier, larger tensor left in the cache",
 )
 
@@ -61,8 +62,8 @@ BY_DEEPSPEED = Formula(
     "estimate_zero2_model_states_mem_needs, and stage3.py, estimate_zero3_model_states_mem_needs "
     "(zero_init); docs/code-docs/source/memory.rst has what its bytes are. A 32B under ZeRO-3 with "
     "offload was killed with 744 GB, where it says 884 (hiyouga/LlamaFactory#6755)",
-    why="DeepSpeed's own estimate for a node, which includes a factor of 1.5 for buffers. It is "
-    "the larger of two sums: fp32 master weights, gradients and moments plus offloaded "
+    why="DeepSpeed's own estimate for a node, which includes a factor of 1.5 for buffers. The "
+    "estimate is the larger of two sums: fp32 master weights, gradients and moments plus offloaded "
     "half-precision weights; or whole fp32 weights in every process that loads them.",
     ignores="that it knows no adapters: what is frozen is taken to be its half-precision weights",
 )
@@ -106,8 +107,8 @@ SAVED_STATE = Formula(
     category="buffers",
     source="accelerate 1.15.0 utils/fsdp_utils.py, save_fsdp_optimizer of a FULL_STATE_DICT: "
     "FSDP2's get_optimizer_state_dict and FSDP1's optim_state_dict, offloaded to rank 0's host RAM",
-    why="After the weights are written, rank 0 holds the whole optimizer state in host RAM before "
-    "it writes that.",
+    why="Rank 0 writes the weights first; then it holds the whole optimizer state in host RAM "
+    "before writing it.",
 )
 
 SAVED_SHARDS = Formula(

@@ -131,7 +131,8 @@ DEQUANTISED = Rate(
     "uses * elements * (0.5 + value_bytes)",
     unit="bytes",
     source="bitsandbytes MatMul4Bit: dequantize_4bit in the forward and again in the backward",
-    why="Each use of a matrix reads it in 4 bits and writes it in the compute dtype.",
+    why="Each GEMM with a 4-bit weight first reads the weight in 4 bits and writes it in the "
+    "compute dtype.",
     ignores="scales, and that the kernel may be limited by its table look-ups",
 )
 CAST_WEIGHTS = Rate(

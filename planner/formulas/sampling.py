@@ -188,7 +188,7 @@ SAMPLE = Formula(
     "training_prompts * dimensions * 4",
     category="buffers",
     source=PIPELINE,
-    why="k-means sees a sample, in fp32.",
+    why="k-means runs on a sample of the embeddings, in fp32.",
 )
 KMEANS = Formula(
     "lists of the sample",

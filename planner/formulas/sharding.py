@@ -60,10 +60,10 @@ LEFT_GATHER_BUFFER = Formula(
     category="buffers",
     source=FSDP + ": no next group's copy-out frees the root's; verl 0.9.1 EngineEvalModeCtx "
     "reshards the root's own weights where fsdp_size is above 1",
-    why="Layers that an earlier forward left gathered are not gathered again; only the root may "
-    "be. From an update's second micro-batch on (again) layers are gathered again, while earlier "
-    "gradients are alive. A head that is its own FSDP unit is subtracted, because it is counted as "
-    "gathered, which it is only in the first micro-batch.",
+    why="Layers that an earlier forward left gathered are not gathered again; only the root may be "
+    "gathered again. From an update's second micro-batch on (again) layers are gathered again, "
+    "while earlier gradients are alive. A head that is its own FSDP unit is subtracted, because "
+    "another term counts it as gathered, although it is so only in the first micro-batch.",
 )
 
 GATHERED_TABLE = Formula(
@@ -124,7 +124,7 @@ UNSHARDED_GRADIENTS = Formula(
     "layer_parameters_trained * value_bytes",
     category="gradients",
     source=FSDP,
-    why="A layer's whole gradients exist until they are reduced.",
+    why="A layer's unsharded gradients exist until they are reduced.",
 )
 
 ALL_REDUCED = Formula(
@@ -133,9 +133,9 @@ ALL_REDUCED = Formula(
     "minimum(maximum(cast, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
     category="gradients",
     source=FSDP + ": AllReduceState keeps each group's reduced gradients until the backward ends",
-    why="With several replicas of the shards, the reduced gradients that are all-reduced stay "
-    "alive until the backward ends. They take extra memory only if they are cast or added to an "
-    "earlier micro-batch's gradients.",
+    why="With several replicas of the shards, each unit's reduced gradients stay alive for the "
+    "all-reduce until the backward ends. These gradients take extra memory only if they are cast, "
+    "or added to an earlier micro-batch's gradients.",
 )
 
 ROOT_GRADIENTS = Formula(
@@ -174,8 +174,8 @@ TABLE_REDUCED = Formula(
     category="gradients",
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
-    why="The unit has one weight; its reduced gradient, and the copy that this is cast to, are "
-    "made before its unsharded gradient is freed.",
+    why="The reduced gradient of an embedding or head, and its cast copy, are made before its "
+    "unsharded gradient is freed.",
 )
 
 REDUCE_OUTPUT = Formula(

@@ -89,8 +89,8 @@ LAYER_GRADIENTS = Formula(
     category="gradients",
     source="torch autograd: the embedding's gradient is the last of the backward; counted in "
     "real steps",
-    why="All gradients exist except those that the backward makes last; with several micro-batches "
-    "these exist too, from the earlier ones.",
+    why="When the backward reaches the first layer, all gradients exist except those still to "
+    "come; from the second micro-batch on, every weight already has a gradient.",
     ignores="that a part of the first layer's own gradients is still to come",
 )
 

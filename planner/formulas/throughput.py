@@ -21,8 +21,8 @@ MODEL_FLOPS_UTILIZATION = Rate(
     unit="share of the peak",
     source=PALM,
     why="The FLOPs that forward and backward need at least, divided by those that the card could "
-    "do at its peak in the same time. They need 6 FLOPs per parameter and token (4 where adapters "
-    "train), plus those of attention.",
+    "do at its peak in the same time. Forward and backward need 6 FLOPs per parameter and token (4 "
+    "where adapters train), plus those of attention.",
     ignores="recomputation; attention is counted as the mask needs it, half of what PaLM counts",
 )
 HARDWARE_FLOPS_UTILIZATION = Rate(
@@ -30,8 +30,8 @@ HARDWARE_FLOPS_UTILIZATION = Rate(
     "performed_flops / (update_seconds * peak_flops_per_second)",
     unit="share of the peak",
     source=PALM,
-    why="Like MFU, but with everything that is computed a second time, as gradient checkpointing "
-    "does.",
+    why="Like MFU, but it also counts what is computed a second time, such as the recompute of "
+    "gradient checkpointing.",
 )
 STEP_GPU_HOURS = Rate(
     "GPU-hours of a step",

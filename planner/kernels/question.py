@@ -25,8 +25,8 @@ ROOFLINE_SECONDS = Rate(
     "maximum(flops / peak_flops_per_second, size_bytes / bandwidth_bytes_per_second)",
     unit="seconds",
     source="Williams et al. 2009 (Roofline), CACM 52(4)",
-    why="A kernel takes at least as long as its FLOPs at the datasheet's peak rate, or its bytes "
-    "at the peak bandwidth.",
+    why="A kernel takes at least the longer of two times: its FLOPs at the datasheet's peak rate, "
+    "and its bytes at the peak bandwidth.",
     ignores="what stays in caches",
 )
 KERNEL_SECONDS = Rate(

@@ -20,7 +20,8 @@ EMBEDDING_OUTPUT_GRADIENT = Formula(
     "tokens * hidden * value_bytes",
     category="activations",
     source="counted in real steps",
-    why="The embedding's backward reads its output's gradient while it writes the dense gradient.",
+    why="While the embedding's backward writes the weight's dense gradient, it still reads the "
+    "gradient of the output.",
 )
 EMBEDDING_OUTPUT = Formula(
     "embedding's output",

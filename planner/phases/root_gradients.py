@@ -42,8 +42,8 @@ TIED_GRADIENT = Formula(
     "head_parameters * value_bytes * waits",
     category="gradients",
     source="torch autograd: a leaf's gradient is added up once all of its uses have given theirs",
-    why="The tied weight's gradient from the head waits for the embedding's, which the backward "
-    "makes last; gradients of earlier micro-batches are alive beside it.",
+    why="The tied weight's gradient from the head waits for the embedding's gradient, which the "
+    "backward makes last; gradients of earlier micro-batches are alive beside it.",
 )
 
 

@@ -37,7 +37,7 @@ CHUNK_HIDDEN = Formula(
     "item_bytes * chunk_tokens * hidden",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
-    why="A chunk's hidden gradient is added to the whole gradient once the chunk is done.",
+    why="A chunk's hidden-state gradient is added to the whole gradient once the chunk is done.",
 )
 CHUNK_NUMBERS = Formula(
     "one chunk's per-token numbers",

@@ -16,7 +16,8 @@ KEPT = Formula(
     "item_bytes * sequences * tokens",
     category="logits",
     source="verl 0.9.1 and trl 1.16.0 keep log-probabilities in fp32; read 2026-10",
-    why="Old or reference log-probabilities, advantages, self-certainty: kept until the update.",
+    why="Old or reference log-probabilities, advantages or self-certainty, stored until the "
+    "update.",
 )
 EMBEDDING_GRADIENT = Formula(
     "new gradient of the embedding",

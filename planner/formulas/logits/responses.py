@@ -39,7 +39,7 @@ SCORED = Formula(
     "item_bytes * (tokens - rows) * vocab",
     category="logits",
     source=SOURCE,
-    why="The last position of each sequence predicts nothing that is scored.",
+    why="The last position of each sequence is left out, because it predicts no scored token.",
 )
 ONE_ROW = Formula(
     "one sequence over the vocabulary",

@@ -40,7 +40,7 @@ TILE = Formula(
     "item_bytes * minimum(tokens, token_tile) * vocabulary_tile",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, mm_buf; read 2026-10",
-    why="One buffer reused for every tile; its width does not shrink for a small vocabulary.",
+    why="One buffer is reused for every tile; its width does not shrink for a small vocabulary.",
     ignores="the fp32 copies made where Triton is missing",
 )
 
