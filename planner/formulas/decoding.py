@@ -77,8 +77,8 @@ PRODUCTS = Rate(
     "steps * step_seconds",
     unit="seconds",
     source=KERNELS,
-    why="Every decode step multiplies one row per running sequence by all weights, except those of "
-    "experts that none of the step's tokens is routed to.",
+    why="Every decode step multiplies one row per running sequence by all weights; an expert "
+    "multiplies only the rows that are routed to it.",
 )
 ATTENTION = Rate(
     "decode attention",

@@ -75,8 +75,7 @@ ATTENTION_BACK_SHARE = Rate(
     unit="values",
     source=f"{FLASH}, abstract and section 4: 63% of an A100's peak back, 73% forward; "
     f"{OWN_KERNELS}",
-    why="Attention's backward takes 2.5 times the forward's operations, at a somewhat smaller "
-    "share of the peak.",
+    why="Two and a half times the operations, at a somewhat smaller share of the peak.",
     ignores="that it grows with the rows: 0.66 of 1,024 tokens to 1 of long ones",
 )
 ATTENTION_BACK_OVER_FORWARD = 0.66, 1.0

@@ -288,7 +288,7 @@ KMEANS_SECONDS = Rate(
     "10 * training_prompts * lists * dimensions * seconds_a_product",
     unit="seconds",
     source="FAISS 1.15.1 Clustering.cpp: ten rounds of k-means at most",
-    why="In each round of k-means every sampled vector is compared with every centre.",
+    why="In each round every sampled vector meets every centre.",
     ignores="that k-means ends when its objective stands still: after 7 rounds on vectors without "
     "structure, measured; the first choice of centres, and splitting empty lists",
 )

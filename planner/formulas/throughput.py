@@ -30,8 +30,7 @@ HARDWARE_FLOPS_UTILIZATION = Rate(
     "performed_flops / (update_seconds * peak_flops_per_second)",
     unit="share of the peak",
     source=PALM,
-    why="Like MFU, but it also counts what is computed a second time, such as the recompute of "
-    "gradient checkpointing.",
+    why="The same with everything that is computed a second time, as gradient checkpointing does.",
 )
 STEP_GPU_HOURS = Rate(
     "GPU-hours of a step",

@@ -109,7 +109,7 @@ ROW_NUMBERS = Formula(
     "bytes_per_token * minimum(tokens, fp32_rows)",
     category="logits",
     source="planner/steps/vocabulary/tiles.py",
-    why="The sampled tokens' column indices, and a tile's maxima and sums before they are merged "
+    why="The target tokens' column indices, and a tile's maxima and sums before they are merged "
     "into the running ones.",
 )
 
