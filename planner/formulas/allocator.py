@@ -157,7 +157,7 @@ ROUNDING = Formula(
     "allocated - requested",
     category="allocator",
     source="c10/cuda/CUDACachingAllocator.cpp kMinBlockSize and should_split, torch 2.13.0",
-    why="Every tensor takes whole blocks of 512 bytes, and the end of its segment where that is "
+    why="Every tensor takes whole blocks of 512 bytes, plus the end of its segment if that end is "
     "at most 1 MiB.",
 )
 
@@ -166,7 +166,8 @@ SEGMENT_SLACK = Formula(
     "slack",
     category="allocator",
     source="c10/core/AllocatorConfig.h: 2 MiB, 20 MiB and 2 MiB-rounded segments, torch 2.13.0",
-    why="Segments come from the driver in fixed or rounded sizes that tensors do not fill.",
+    why="Segments come from the driver in fixed or rounded sizes that tensors do not fill "
+    "completely.",
     ignores="fragmentation, which depends on the order of allocations",
 )
 
@@ -184,8 +185,8 @@ OTHER_INSTANT = Formula(
     "needed - own",
     category="allocator",
     source="the caching allocator returns nothing to the driver before empty_cache or a failure",
-    why="Where most is allocated is not always where most is reserved: an instant with fewer "
-    "bytes can leave more segments unused.",
+    why="The instant with the most allocated bytes is not always the one with the most reserved "
+    "bytes: an instant with fewer allocated bytes can leave more of its segments unused.",
 )
 
 DOUBTED = Formula(
@@ -193,8 +194,8 @@ DOUBTED = Formula(
     "counted * (most - own)",
     category="allocator",
     source="upper bounds of the phase's other instants",
-    why="A moment below the peak can be above it at its upper bound; nothing is counted at the "
-    "centre.",
+    why="An instant below the peak can exceed it at its upper bound, so this term adds to the "
+    "range only, not to the likely value.",
 )
 
 CACHED = Formula(
@@ -202,5 +203,5 @@ CACHED = Formula(
     "maximum(carried - own, 0)",
     category="allocator",
     source="the caching allocator returns nothing to the driver before empty_cache or a failure",
-    why="Memory that another phase needed stays reserved until the cache is emptied.",
+    why="Memory that another phase needed stays reserved until PyTorch's cache is emptied.",
 )

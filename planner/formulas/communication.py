@@ -24,7 +24,8 @@ LINK_RATE = Rate(
     "bidirectional_bytes_per_second / 2 * share",
     unit="bytes per second",
     source="efficiencies.json link-bandwidth",
-    why="A ring sends one way and receives the other, so one direction of the link counts.",
+    why="Each GPU of a ring sends in one direction of its link and receives in the other, so the "
+    "bandwidth of one direction counts.",
     ignores="cards of one node that are linked in part only, beyond pairs and fours",
 )
 SLOT_RATE = Rate(
@@ -32,7 +33,7 @@ SLOT_RATE = Rate(
     "slot_bytes_per_second * share",
     unit="bytes per second",
     source="efficiencies.json pcie-collective-bandwidth",
-    why="Without a link between the cards every byte goes through the slots.",
+    why="Without a direct link between the cards every byte goes through their PCIe slots.",
     ignores="slots that share an uplink, and cards without peer access",
 )
 NODE_RATE = Rate(
@@ -40,7 +41,8 @@ NODE_RATE = Rate(
     "minimum(node_rate, network_bytes_per_second * share * gpus_per_node)",
     unit="bytes per second",
     source="efficiencies.json network-bandwidth and network-bytes-per-second",
-    why="Rings leave a node over all of its network cards at once, and still cross its links.",
+    why="Rings leave a node over all of its network cards at once but also cross the links inside "
+    "it, so the slower of the two rates counts.",
     ignores="oversubscribed switches, and reductions inside switches",
 )
 GATHER = Rate(
@@ -48,7 +50,8 @@ GATHER = Rate(
     "(ranks - 1) / ranks * size_bytes / bytes_per_second + latency_seconds",
     unit="seconds",
     source=NCCL,
-    why="Each rank sends or receives every part but its own; size is that of the whole tensor.",
+    why="Each rank sends or receives every part but its own; size_bytes is the size of the whole "
+    "tensor.",
     ignores="overlap with computation, and contention with other collectives",
 )
 REDUCE = Rate(
@@ -56,7 +59,7 @@ REDUCE = Rate(
     "2 * (ranks - 1) / ranks * size_bytes / bytes_per_second + latency_seconds",
     unit="seconds",
     source=NCCL,
-    why="A reduce-scatter followed by an all-gather.",
+    why="An all-reduce is a reduce-scatter followed by an all-gather.",
     ignores="overlap with computation, and trees, which are faster for small tensors",
 )
 LATENCY = Rate(
@@ -66,7 +69,7 @@ LATENCY = Rate(
     unit="seconds",
     source="github.com/NVIDIA/nccl src/graph/tuning.cc (read): a ring's hop takes 14 us over the "
     "network and 3.4 us over a link; efficiencies.json collective-latency inside one node",
-    why="A ring passes through every GPU of every node before it is closed.",
+    why="A ring passes through every GPU of every node, and every hop adds latency.",
     ignores="trees, which close sooner for small tensors",
 )
 NETWORK_HOP_SECONDS = 14e-6
@@ -77,7 +80,7 @@ HOST_COPY = Rate(
     "size_bytes / (slot_bytes_per_second * share)",
     unit="seconds",
     source="efficiencies.json host-copy-bandwidth",
-    why="Pinned memory moves at the rate of the slot, one direction at a time.",
+    why="Pinned memory is copied at the PCIe slot's rate, in one direction at a time.",
     ignores="pageable memory, and cards that share a slot's uplink",
 )
 DISK_READ = Rate(
@@ -86,7 +89,7 @@ DISK_READ = Rate(
     unit="seconds",
     source="what the plan says of its disk, else efficiencies.json disk-bytes-per-second, assumed; "
     "planner/launch/pieces/reference_cache.py (read): the rows of a step, before its updates",
-    why="The processes of a node share its disk, and the step waits for what it needs.",
+    why="The processes of a node share its disk, and the step waits until its files are read.",
     ignores="what the host's RAM still has of an earlier reading, and file systems over a network",
 )
 DISK_WRITE = Rate(
@@ -97,7 +100,7 @@ DISK_WRITE = Rate(
     "transformers 5.23 Trainer._save_checkpoint (rank 0: weights, optimizer, and weights again "
     "under FSDP and DeepSpeed's stages 1 and 2), verl 0.9.1 "
     "fsdp_checkpoint_manager.py (every rank its shards of both), each before the next step",
-    why="A node's disk takes what its processes write; training waits for it.",
+    why="All processes of a node write to its disk, and training waits until they have finished.",
     ignores="gathering, copies to host RAM, checkpoints written in the background, and file "
     "systems over a network",
 )
@@ -106,7 +109,8 @@ EXPOSED = Rate(
     "maximum(communication_seconds - compute_seconds, 0)",
     unit="seconds",
     source="FSDP2 and DDP prefetch on a stream of their own",
-    why="Collectives run beside the layers; only what outlasts them is waited for.",
+    why="Collectives overlap with the layers' computation, and the step waits only for the time by "
+    "which they take longer.",
     ignores="the first gather and the last reduction, which nothing hides",
 )
 
@@ -117,11 +121,11 @@ PIPELINE = Rate(
     unit="seconds",
     source="torch 2.13 FSDP2 _fsdp_param_group.py, DeepSpeed partitioned_param_coordinator.py "
     "(read): one layer is fetched ahead",
-    why="What comes before the first layer computes, and the last reduction, have nothing to hide "
-    "behind; in between a layer's traffic hides behind one layer's computation at most, which it "
-    "slows down meanwhile: collectives hold multiprocessors that products are laid out for. A card "
-    "that waits for launches has that time to spare.",
-    ignores="that products slow collectives down as well",
+    why="The collectives before the first layer's computation and the last reduction overlap with "
+    "nothing. In between, a layer's traffic overlaps with at most one layer's computation and "
+    "slows it down, because collectives occupy multiprocessors that GEMMs are laid out for. While "
+    "the card waits for kernel launches, collectives slow nothing down.",
+    ignores="that GEMMs slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
     "exposed gradient reduction",
@@ -130,16 +134,17 @@ LATE_REDUCTION = Rate(
     unit="seconds",
     source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
     "before an update alone",
-    why="Buckets are reduced while earlier layers go backward, which that slows down; the last has "
-    "nothing to hide behind. A card that waits for launches has that time to spare.",
-    ignores="that products slow collectives down as well",
+    why="Buckets are reduced while the backward of earlier layers runs, which slows that backward "
+    "down; the last bucket's reduction overlaps with nothing. While the card waits for kernel "
+    "launches, collectives slow nothing down.",
+    ignores="that GEMMs slow collectives down as well",
 )
 BARE = Rate(
     "collectives that nothing hides",
     "times * seconds_each",
     unit="seconds",
     source="DeepSpeed zero/config.py (read): overlap_comm is off below stage 3 unless asked for",
-    why="They run where the computation would.",
+    why="Computation waits while these collectives run.",
 )
 BUCKET_BYTES = 25 * 2**20
 

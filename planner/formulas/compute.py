@@ -36,7 +36,8 @@ SPARSE_LAYER_FLOPS = Rate(
     " + experts_per_token * projections * expert_intermediate)",
     unit="FLOPs",
     source=KAPLAN,
-    why="The router scores every expert; a token meets the few it is sent to.",
+    why="The router scores every expert, but each token runs through only the few experts it is "
+    "routed to.",
     ignores="sorting, norms and the rows that small groups leave unused in a kernel's tiles",
 )
 HEAD_FLOPS = Rate(
@@ -44,7 +45,7 @@ HEAD_FLOPS = Rate(
     "2 * tokens * hidden * vocab",
     unit="FLOPs",
     source=KAPLAN,
-    why="Every position that gets logits meets the whole vocabulary once.",
+    why="Every position that gets logits is multiplied by the head's whole weight once.",
     ignores="softmax and loss, which are limited by memory rather than by FLOPs",
 )
 MEASURED_FLOPS = Rate(
@@ -52,7 +53,8 @@ MEASURED_FLOPS = Rate(
     "2 * layer_parameters_active * tokens",
     unit="FLOPs",
     source="Kaplan et al. 2020 (arXiv 2001.08361), section 2.1",
-    why="Each weight of a layer that a token uses is multiplied and added once.",
+    why="For each token, every layer weight that it uses takes one multiplication and one "
+    "addition.",
     ignores="recurrences of linear attention, which have no weights",
 )
 PAIRS = Rate(
@@ -61,7 +63,7 @@ PAIRS = Rate(
     " + (row_tokens - minimum(row_tokens, window)) * minimum(row_tokens, window)) / row_tokens",
     unit="positions",
     source="Dao et al. 2022 (FlashAttention) for half of the square; window as in Mistral 7B",
-    why="Position i sees i tokens, or the window's once the row is longer than the window.",
+    why="Position i attends to i tokens, but at most to those in the sliding window.",
     ignores="blocks that a kernel computes and masks, and eager attention, which does the square",
 )
 ATTENTION_FLOPS = Rate(
@@ -69,15 +71,17 @@ ATTENTION_FLOPS = Rate(
     "4 * heads * head_dim * pairs",
     unit="FLOPs",
     source="Dao et al. 2022 (FlashAttention), section 4",
-    why="Each pair costs one product for its score and one for its value, in every query head.",
+    why="In every query head each query-key pair costs head_dim multiply-adds for its score and as "
+    "many for its value.",
 )
 BACKWARD_FLOPS = Rate(
     "backward",
     "linear_flops * (1 + weights_train) + 2.5 * attention_flops + recomputed_flops",
     unit="FLOPs",
     source="FlashAttention-2 (arXiv 2307.08691), section 3: five products back to two forward",
-    why="Each matrix gives a gradient to its input and, when it trains, to itself; attention "
-    "recomputes its scores; checkpointing repeats the layers' forward.",
+    why="Each matrix takes one GEMM for its input's gradient and, if it trains, one for its own "
+    "gradient; attention recomputes its scores; gradient checkpointing repeats the layers' "
+    "forward.",
     ignores="adapters, and the first layer's input gradient that a frozen embedding saves",
 )
 COMPUTE_SECONDS = Rate(

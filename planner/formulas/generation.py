@@ -13,7 +13,8 @@ KV_CACHE = Formula(
     "((layers - sliding_layers) * tokens + sliding_layers * minimum(tokens, window))",
     category="kv-cache",
     source="transformers 5.23 cache_utils.py DynamicCache: keys and values of every layer",
-    why="Each token keeps a key and a value per layer; sliding layers keep a window.",
+    why="The cache holds a key and a value per token and layer; sliding-window layers hold only "
+    "their window.",
 )
 
 LINEAR_STATES = Formula(
@@ -21,7 +22,8 @@ LINEAR_STATES = Formula(
     "layers * sequences * (4 * state_values + value_bytes * convolution_values)",
     category="kv-cache",
     source="transformers 5.23 cache_utils.py LinearAttentionLayer; fla 0.6.0 makes states in fp32",
-    why="In place of keys and values: a matrix a head, and the last inputs of the convolution.",
+    why="Instead of keys and values, linear attention keeps one matrix per head and the last "
+    "inputs of its convolution.",
 )
 
 NEW_STATES = Formula(
@@ -47,7 +49,7 @@ REPEATED_CACHE = Formula(
     category="kv-cache",
     source="transformers 5.23 integrations: repeat_kv before eager attention (sdpa packs the new "
     "token's heads instead, pack_gqa); counted in real generation",
-    why="One layer's cache is copied out to all query heads while it attends.",
+    why="While a layer attends, its keys and values are copied once for every query head.",
 )
 
 UNPADDED_CACHE = Formula(
@@ -56,7 +58,8 @@ UNPADDED_CACHE = Formula(
     category="kv-cache",
     source="transformers 5.23 modeling_flash_attention_utils.py _upad_input: the cache lies by "
     "head, is copied token by token and indexed; counted in dry runs",
-    why="One layer's keys without padding, then a copy of its values and those without padding.",
+    why="One layer's keys without padding, then a copy of its values, and the values without "
+    "padding.",
 )
 
 MATH_CACHE = Formula(
@@ -65,7 +68,8 @@ MATH_CACHE = Formula(
     category="kv-cache",
     source="sdp_utils.cpp at torch 2.13.0: fp32 rules out flash, grouped heads the other kernel; "
     "_scaled_dot_product_attention_math repeats both and scales the keys; counted in dry runs",
-    why="One layer's keys and values for every query head, and the keys scaled.",
+    why="One layer's keys and values repeated for every query head, and a scaled copy of these "
+    "keys.",
 )
 
 CAST_CACHE = Formula(
@@ -91,8 +95,8 @@ DECODE_EXPERTS = Formula(
     category="buffers",
     source="transformers 5.23 generation/utils.py _optimize_model_for_decode: batched_mm on a GPU, "
     "which indexes the experts' weights by token; counted in real steps of it",
-    why="Each new token gets its own copies of its experts' weights: gate and up, then down "
-    "while the name of the first still holds them.",
+    why="Each new token gets its own copies of its experts' weights; the copy of gate and up is "
+    "still alive while down is copied.",
 )
 
 SEQUENCE_IDS = Formula(
@@ -100,7 +104,8 @@ SEQUENCE_IDS = Formula(
     "3 * 8 * sequences * tokens",
     category="buffers",
     source="transformers 5.23 generation/utils.py: int64 ids and mask, extended by torch.cat",
-    why="What was generated so far, its mask, and the longer copy of one of them.",
+    why="The token ids so far, their attention mask, and the longer copy that torch.cat makes of "
+    "one of them.",
 )
 
 LAST_SAMPLED = Formula(
@@ -109,7 +114,8 @@ LAST_SAMPLED = Formula(
     category="logits",
     source="transformers 5.23 generation/utils.py _sample: fp32 logits, scores and probabilities "
     "keep their names until the next token's replace them; counted in real generation",
-    why="Three fp32 rows of the previous step are alive while the next token is computed.",
+    why="The previous token's logits, scores and probabilities, all in fp32, stay alive while the "
+    "next token is computed.",
 )
 
 SAMPLING = Formula(
@@ -118,7 +124,7 @@ SAMPLING = Formula(
     category="logits",
     source="transformers 5.23 generation/utils.py _sample: fp32 logits, processed scores, softmax; "
     "torch 2.13 multinomial: as many exponential numbers",
-    why="Each decoding step holds the next-token row of every sequence in fp32 four times.",
+    why="Each decode step holds four fp32 tensors with one row over the vocabulary per sequence.",
     ignores="top-k and top-p processors, which sort the row",
 )
 
@@ -142,8 +148,8 @@ ENGINE_WORKING_SET = Formula(
     source=VLLM + ": a profile run at max_num_batched_tokens, a sampler run at max_num_seqs, whose "
     "memory is taken again before the first request; 40 start-up logs of vLLM 0.19 say 2.2 GiB "
     "for Qwen2.5-7B, 1.9 for Llama-3.1-8B, 0.85 for Granite-3.1-8B, as this does within 2%",
-    why="The larger of one layer's activations and the sampler: logits of every sequence, three "
-    "times in fp32, beside the hidden states.",
+    why="The larger of one layer's activations and the sampler's tensors: every sequence's logits, "
+    "three fp32 tensors of their shape, and the hidden states.",
     ignores="attention metadata and kernel workspaces; soft-capped logits are copied once more",
 )
 
@@ -155,7 +161,8 @@ ENGINE_EXPERT_WORKSPACE = Formula(
     category="engine",
     source=VLLM + "; fused_moe keeps gate and up, later the outputs, in one buffer and the product "
     "in another, both from a workspace made once for the largest batch, outside the sleeping pool",
-    why="Routed rows of one layer, for the largest batch the engine accepts; sleep keeps it.",
+    why="Routed rows of one layer for the largest batch that the engine accepts; they stay "
+    "allocated while the engine sleeps.",
 )
 
 ENGINE_BUFFERS = Formula(
@@ -176,8 +183,9 @@ ENGINE_GRAPHS = Formula(
     source="vLLM captures piecewise graphs for 1, 2, 4, 8 … tokens up to min(2 max_num_seqs, 512) "
     "and full ones up to max_num_seqs; bytes by 24 start-up logs; where adapters are served once "
     "more with them, 2.38 GiB for 0.76 (catalog/device_constants.py)",
-    why="Captured graphs keep their nodes and buffers, also while the engine sleeps. One that "
-    "serves adapters captures each size with them and without (cudagraph_specialize_lora).",
+    why="Captured graphs keep their nodes and buffers, also while the engine sleeps. An engine "
+    "that serves adapters captures each size both with and without adapters "
+    "(cudagraph_specialize_lora).",
 )
 
 ENGINE_LIBRARIES = Formula(
@@ -187,7 +195,8 @@ ENGINE_LIBRARIES = Formula(
     source="catalog/device_constants.py: what vLLM logs as memory outside PyTorch, from "
     "start-up logs; with communicators only where the engine is spread over GPUs; at most more "
     "where it serves adapters, by one log and the threads a card holds at once",
-    why="Handles, code and communicators that the driver keeps for the engine; sleep keeps them.",
+    why="The driver keeps handles, code and communicators for the engine, also while the engine "
+    "sleeps.",
 )
 
 ENGINE_KV_POOL = Formula(
@@ -196,7 +205,8 @@ ENGINE_KV_POOL = Formula(
     category="engine",
     source=VLLM + ": what its share of the card leaves after weights, profile peak, libraries and "
     "graphs",
-    why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
+    why="The engine turns the rest of its gpu_memory_utilization into KV cache, which must hold at "
+    "least one full-length sequence.",
 )
 
 REWARD_ENGINE = Formula(
@@ -206,8 +216,8 @@ REWARD_ENGINE = Formula(
     source="verl 0.9.1 trainer/config/reward/reward.yaml: reward_model.rollout with "
     "gpu_memory_utilization 0.5 on the trainer's GPUs (enable_resource_pool false); "
     "experimental/reward_loop/reward_loop.py, compute_rm_score: wake_up, score, sleep",
-    why="A reward model that is served takes an engine's share while it scores, cache included; "
-    "what it keeps asleep is listed apart.",
+    why="A served reward model takes its gpu_memory_utilization while it scores, KV cache "
+    "included; what it keeps while asleep is a separate term.",
     ignores="another share, which no field says",
 )
 
@@ -218,8 +228,8 @@ PACKED_WEIGHTS = Formula(
     source="TRL 1.16.0 trl/generation/vllm_client.py, update_named_params; vLLM "
     "vllm/distributed/weight_transfer/packed_tensor.py: 1 GiB, 2 buffers; a buffer is closed by "
     "the weight that exceeds it",
-    why="Weights are joined into buffers, each sent while the next is filled; the receiver makes "
-    "one before it lets the last one of that place go.",
+    why="Weights are packed into buffers, and each buffer is sent while the next one is filled; "
+    "the receiver allocates a new buffer before it frees the one that it replaces.",
 )
 
 SYNC_BUCKET = Formula(
@@ -229,6 +239,7 @@ SYNC_BUCKET = Formula(
     source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048; "
     "nccl_checkpoint_engine.py, prepare: every process one to send and one to receive; "
     "bucketed_weight_transfer.py: one more from its process to vLLM's",
-    why="Updated weights travel to the engine in buckets: one at a time where it is beside the "
-    "trainer, through two to GPUs of its own, where a third hands them on; none is in its share.",
+    why="Updated weights travel to the engine in buckets. A colocated engine needs one bucket; "
+    "with dedicated rollout GPUs every GPU needs one to send and one to receive, and each engine "
+    "GPU a third to hand weights to vLLM. No weight bucket counts towards gpu_memory_utilization.",
 )

@@ -39,8 +39,9 @@ GROWN = Formula(
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json): ten "
     "steps of 30 to 100% of the caps, in three drawn orders",
-    why="A longer step takes new segments beside those that shorter ones left. The card bounds it: "
-    "when it is full the allocator gives back what is free before a request fails.",
+    why="A step with longer rows allocates new segments beside those that shorter steps left. The "
+    "card's memory bounds this growth: when it is full, the allocator returns free segments before "
+    "a request fails.",
     ignores="an engine that wakes beside it, which takes nothing back: empty the cache before",
 )
 
@@ -54,9 +55,10 @@ EXPERTS_LEFT = Formula(
     "over experts, whose tensors have the tokens that were routed to them: copied, both "
     "projections up, activated, product, projected down, weighted; best fit of "
     "c10/cuda/CUDACachingAllocator.cpp, torch 2.13.0",
-    why="Every micro-batch and layer sends each expert another number of tokens. At worst no "
-    "block that one of an update's layers left is found by the next. The card bounds it: what is "
-    "free then goes back in pieces, which the next layer's experts may not fit.",
+    why="In every micro-batch and layer each expert gets a different number of tokens. At worst no "
+    "layer of an update can reuse a block that an earlier layer left. The card's memory bounds "
+    "this growth: when it is full, free memory is returned in pieces, and the next layer's experts "
+    "may not fit into the pieces.",
     ignores="that a grouped product has the rows of all experts in one tensor, whose size only "
     "lengths change (rows of one length leave nothing there); later updates, which leave more; "
     "the few blocks that do not fit within one update where the cache is emptied after it",

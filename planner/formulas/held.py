@@ -73,10 +73,12 @@ HELD = Formula(
     "room)",
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json)",
-    why="Weights, gradients, the optimizer's tensors, buffers, logits and all others seldom fit "
-    "each other's blocks: apart is what each kind needs at its own worst moment, together what all "
-    "need at one. Optimizer states break the blocks they settle in, at most as many bytes as they "
-    "have. What comes and goes leaves holes besides. A full card gives free segments back.",
+    why="Weights, gradients, the optimizer's tensors, buffers, logits and other tensors seldom fit "
+    "into each other's blocks. The input apart is the sum of what each kind of tensor needs at its "
+    "own maximum, and together is what all kinds need at their common maximum. Optimizer states "
+    "break up the cached blocks that they are placed in; this wastes at most the size of the "
+    "states. Tensors that come and go within a step leave more holes. When the card is full, the "
+    "allocator returns free segments to the driver.",
     ignores="growth over steps of different lengths, which has a bound of its own",
 )
 

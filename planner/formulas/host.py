@@ -25,7 +25,7 @@ HELPER_PROCESSES = Formula(
     "(reward.yaml), an engine core and a server for each engine (vllm_async_server.py); Ray 2.60: "
     "26 MiB of its GCS and 9 MiB of a raylet, measured 2026-11-22; sizes as for processes with a "
     "card",
-    why="Each imports torch and transformers.",
+    why="Each process without a GPU imports torch and transformers.",
     ignores="Ray's dashboard and agents, forks of data loaders, whose pages are shared at first; "
     "vLLM has no CPU swap space any more (config/cache.py), and offloads no cache unless told",
 )
@@ -38,7 +38,7 @@ SHARED_OBJECTS = Formula(
     "log-probs of policy and reference, scores, rewards, advantages and returns in fp32; at least "
     "none, since nothing keeps what was read; at most five times: the driver's own, consolidated, "
     "written, in the store, and read by the workers (protocol.py, DataProto.__getstate__)",
-    why="The driver and the workers pass the batch by shared memory.",
+    why="The driver process and the workers exchange the step's batch through shared memory.",
 )
 
 PINNED = Formula(
@@ -48,7 +48,8 @@ PINNED = Formula(
     source="torch 2.13 ATen/core/CachingHostAllocator.h (PowerOf2Ceil of each buffer), "
     "TensorConversions.cpp (a copy to the CPU that does not block is pinned), FSDP2's "
     "CPUOffloadPolicy(pin_memory=True), vLLM's cumem.py (a sleeping engine's backup is pinned)",
-    why="Torch rounds each pinned buffer up to a power of two; nothing smaller is given back.",
+    why="Torch rounds each pinned buffer up to a power of two and never returns a part of a "
+    "buffer.",
     ignores="buffers that an earlier, larger tensor left in the cache",
 )
 
@@ -61,9 +62,9 @@ BY_DEEPSPEED = Formula(
     "estimate_zero2_model_states_mem_needs, and stage3.py, estimate_zero3_model_states_mem_needs "
     "(zero_init); docs/code-docs/source/memory.rst has what its bytes are. A 32B under ZeRO-3 with "
     "offload was killed with 744 GB, where it says 884 (hiyouga/LlamaFactory#6755)",
-    why="DeepSpeed's own figure for a node, which it makes half as much again for buffers: master "
-    "weights, gradients and moments in fp32, half-precision weights where these are offloaded, or "
-    "whole fp32 weights in every process that loads them.",
+    why="DeepSpeed's own estimate for a node, which includes a factor of 1.5 for buffers. The "
+    "estimate is the larger of two sums: fp32 master weights, gradients and moments plus offloaded "
+    "half-precision weights; or whole fp32 weights in every process that loads them.",
     ignores="that it knows no adapters: what is frozen is taken to be its half-precision weights",
 )
 
@@ -74,7 +75,7 @@ FLAT_GRADIENTS = Formula(
     source="torch 2.13.0 distributed/fsdp/_flat_param.py, init_flat_param_attributes: _cpu_grad, "
     "zeros as large as the weights wherever these are offloaded; verl's reference was run on a CPU "
     "(docs/memory-notes.md, finding 15)",
-    why="FSDP1 makes room for gradients of what it offloads, trained or not.",
+    why="FSDP1 allocates gradients for all weights that it offloads, trained or frozen.",
 )
 
 LOADED = Formula(
@@ -85,7 +86,8 @@ LOADED = Formula(
     "the file's dtype stay mapped (0 anonymous bytes of 637 MiB), others are made anew, by every "
     "rank under FSDP with cpu_ram_efficient_loading, too; verl's other ranks drop each tensor at "
     "once (init_empty_weights); under ZeRO-3 only rank 0 reads (docs/memory-notes.md)",
-    why="What is converted stands in anonymous memory, once for each process that reads.",
+    why="Weights that are converted to another dtype take anonymous memory once for each process "
+    "that reads them.",
     ignores="the page cache of the safetensors files",
 )
 
@@ -93,10 +95,10 @@ SAVED = Formula(
     "state gathered to save",
     "copies * (parameters * value_bytes + frozen_bytes)",
     category="buffers",
-    source="FSDP full state dict with CPU offload on rank 0; other strategies stream tensor by "
-    "tensor from the GPU. Adapters alone, unless they are picked out of the whole model "
-    "(transformers 5.23 Trainer.save_model under FSDP)",
-    why="Before it is written, what is saved stands once in rank 0's host RAM.",
+    source="FSDP gathers a full state dict with CPU offload on rank 0; other strategies stream "
+    "tensor by tensor from the GPU. Adapters are gathered alone, unless they are picked out of the "
+    "whole model (transformers 5.23 Trainer.save_model under FSDP)",
+    why="Rank 0 holds one copy of everything it saves in host RAM before it writes the files.",
 )
 
 SAVED_STATE = Formula(
@@ -105,8 +107,8 @@ SAVED_STATE = Formula(
     category="buffers",
     source="accelerate 1.15.0 utils/fsdp_utils.py, save_fsdp_optimizer of a FULL_STATE_DICT: "
     "FSDP2's get_optimizer_state_dict and FSDP1's optim_state_dict, offloaded to rank 0's host RAM",
-    why="Once the weights are written, the state of every weight stands whole in rank 0's host "
-    "RAM before it is.",
+    why="Rank 0 writes the weights first; then it holds the whole optimizer state in host RAM "
+    "before writing it.",
 )
 
 SAVED_SHARDS = Formula(

@@ -22,8 +22,9 @@ LAUNCHES = Rate(
     " - computed_seconds, 0)",
     unit="seconds",
     source=f"{A_LAYER}; what a pass is of it: {MEASURED}",
-    why="The host launches kernels while the card computes; whichever is slower decides. A "
-    "forward's head comes after its layers and hides nothing of them, a backward's comes first.",
+    why="The host launches kernels while the card computes; the slower of the two sets the time. "
+    "In a forward the head runs after the layers, so its computation hides none of their launches; "
+    "in a backward the head runs first.",
     ignores="what a pass launches once: embedding, masks, head and loss; that more kernels are not "
     "all as dear, and another host: autocast's and adapters' are 0.75 to 1.1 of their number",
 )
@@ -49,8 +50,9 @@ HOOKS = Rate(
     " * launch_seconds - spare_seconds, 0)",
     unit="seconds",
     source=MEASURED + ", rank 0 of 8, collectives that bring nothing",
-    why="Before and after each layer, Python gathers its weights into one buffer, copies them out "
-    "and lets them go; behind its backward it copies gradients into one and reduces them.",
+    why="Around each layer, FSDP2's Python hooks gather the layer's weights into one buffer, copy "
+    "them out and free them; after the layer's backward they copy its gradients into one buffer "
+    "and reduce them.",
     ignores="how many weights a layer has (12 were measured); FSDP1's and DeepSpeed's hooks, which "
     "nobody measured",
 )
@@ -71,7 +73,8 @@ UPDATE = Rate(
     unit="seconds",
     source=f"{A_LAYER}; a tensor: {MEASURED}, step and zero_grad of fused AdamW; torch 2.13 "
     "optim/adamw.py (read): _init_group visits every tensor before the first kernel",
-    why="Python visits each trained tensor while the card still clips, and then launches.",
+    why="The host loops over every trained tensor in Python while the card is still clipping "
+    "gradients, and launches the update's kernels afterwards.",
     ignores="the clipping's own launches; lists of an update operation by operation; bitsandbytes, "
     "which updates one tensor at a time",
 )

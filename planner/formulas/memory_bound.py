@@ -36,29 +36,30 @@ SCORE_BYTES = Rate(
     "tokens * row_tokens * heads * score_bytes",
     unit="bytes",
     source=COUNTED,
-    why="Eager attention writes the whole square of scores, scales, masks, casts and normalises "
-    "it, each in a kernel of its own.",
+    why="Eager attention writes the full matrix of scores, then scales, masks, casts and "
+    "normalises it, each in a separate kernel.",
 )
 LOSS_BYTES = Rate(
     "bytes of the loss over the vocabulary",
     "tokens * vocab * value_bytes_moved",
     unit="bytes",
     source="planner/steps/vocabulary (read): each kernel over the logits reads and writes them",
-    why="Softmax and loss move the logits several times, and compute next to nothing.",
+    why="Softmax and loss read and write the logits several times and compute next to nothing.",
 )
 ROUTED_BYTES = Rate(
     "bytes of tokens on their way to experts and back",
     "tokens * experts_per_token * (hidden * hidden_bytes + intermediate * activation_bytes)",
     unit="bytes",
     source="transformers 5.23.0 integrations/moe.py, grouped_mm_experts_forward (read)",
-    why="Each token is copied once for every expert it is sent to, sorted, weighted and summed.",
+    why="Each token's hidden state is copied once for every expert it is routed to; the copies are "
+    "sorted, weighted and summed.",
 )
 MEMORY_SECONDS = Rate(
     "kernels limited by memory",
     "bytes_moved / (bandwidth_bytes_per_second * share)",
     unit="seconds",
     source="Williams et al. 2009 (roofline), with the share that a copy reaches",
-    why="Such a kernel takes as long as its operands and results take to pass.",
+    why="A memory-bound kernel takes as long as reading its operands and writing its results.",
     ignores="what stays in the card's cache between two kernels",
 )
 

@@ -20,9 +20,9 @@ PRODUCTS = Rate(
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=f"{TABLES}; that gradients are as fast: {OWN_KERNELS}",
-    why="Every projection by its own shape: tokens by width in by width out. Backward, a gradient "
-    "of the input has the widths swapped, and one of the weight is a product of width out by "
-    "tokens by width in.",
+    why="Every projection is a GEMM of its own shape: tokens by input width by output width. In "
+    "the backward, the input's gradient has the two widths swapped, and the weight's gradient is a "
+    "GEMM of output width by tokens by input width.",
     ignores="that a backward's products are forward ones of their shape only within 0.8 to 1.1 of "
     "the share: operands lie the other way round",
 )
@@ -39,8 +39,9 @@ EXPERTS = Rate(
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=f"{TABLES}; that torch's are as fast: {OWN_KERNELS}",
-    why="All of a layer's experts in grouped products, by the tokens that meet each; uneven "
-    "routing is inside the share. Where torch has no kernel for that, a product for each expert.",
+    why="All experts of a layer run as grouped GEMMs, sized by the tokens routed to each expert; "
+    "the measured share already includes uneven routing. Where torch has no grouped kernel, each "
+    "expert is a separate GEMM.",
     ignores="that the kernels of the tables are vLLM's: torch's grouped products on an H100 took "
     "0.89 to 1.16 of their seconds forward and 0.87 to 1.19 for both gradients",
 )
@@ -51,10 +52,10 @@ LOOPED = Rate(
     unit="seconds",
     source="transformers 5.23.0, experts_implementation=eager, counted as torch dispatches it "
     "(torch 2.13.0): 14 kernels an expert forward, 22 backward",
-    why="Beside its products each expert that a token meets is found, gathered, weighted and "
-    "added from Python, and the host waits for the card at each. Backward it makes a gradient of "
-    "the whole tensors of all experts and of all tokens: written as zeros, read twice "
-    "and written to be added.",
+    why="For each expert that gets tokens, Python looks up, gathers, weights and adds these tokens "
+    "besides the GEMMs, and the host waits for the card each time. In the backward each such "
+    "expert makes gradients as large as all experts' weights and all tokens: they are written as "
+    "zeros, read twice and written once more to be added.",
     ignores="that its products are smaller than grouped ones; releases before 5 whose experts are "
     "modules of their own, which make no whole gradients of weights",
 )
@@ -65,8 +66,8 @@ ATTENTION = Rate(
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
-    why="Scores and values of the pairs that the kernel computes: under a causal mask half of the "
-    "square, under a mask that is given all of it.",
+    why="Scores and values of the query-key pairs that the kernel computes: half of all pairs with "
+    "a causal flag, all pairs with an explicit mask tensor.",
 )
 ATTENTION_BACK_SHARE = Rate(
     "share of attention's backward",
@@ -107,28 +108,30 @@ ADAPTERS = Rate(
     "flops / (peak_flops_per_second * share)",
     unit="seconds",
     source=TABLES,
-    why="Two narrow products for each adapted projection, which fill little of a card.",
+    why="Each adapted projection adds two narrow GEMMs, which use only a small part of the card.",
 )
 HEAD = Rate(
     "LM head GEMMs",
     "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
-    why="Every scored position meets the whole vocabulary, as many rows at once as the loss makes.",
+    why="Every scored position is multiplied by the head's whole weight, in GEMMs of as many rows "
+    "as the loss takes at once.",
 )
 RECOMPUTED = Rate(
     "recompute",
     "times * forward_seconds",
     unit="seconds",
     source="torch.utils.checkpoint: the layers' forward runs once more before their backward",
-    why="Products, attention and memory-bound kernels alike; the head is not repeated.",
+    why="GEMMs, attention and memory-bound kernels of the layers run again; the head does not.",
 )
 DEQUANTISED = Rate(
     "4-bit weights made whole",
     "uses * elements * (0.5 + value_bytes)",
     unit="bytes",
     source="bitsandbytes MatMul4Bit: dequantize_4bit in the forward and again in the backward",
-    why="Each use of a matrix reads it in 4 bits and writes it in the compute dtype.",
+    why="Each GEMM with a 4-bit weight first reads the weight in 4 bits and writes it in the "
+    "compute dtype.",
     ignores="scales, and that the kernel may be limited by its table look-ups",
 )
 CAST_WEIGHTS = Rate(
@@ -136,19 +139,22 @@ CAST_WEIGHTS = Rate(
     "uses * elements * 6",
     unit="bytes",
     source="torch autocast: fp32 weights are cast once in each forward, their gradients back",
-    why="Four bytes read and two written, or the other way round.",
+    why="A weight's cast reads four bytes and writes two; its gradient's cast reads two and writes "
+    "four.",
 )
 ACCUMULATED = Rate(
     "gradient accumulation",
     "additions * elements * 3 * value_bytes",
     unit="bytes",
     source="torch AccumulateGrad: both read, one written, for each micro-batch after the first",
-    why="Small micro-batches add up a whole model's gradients again and again.",
+    why="Each micro-batch after the first adds the whole model's gradients to those of the earlier "
+    "ones.",
 )
 COPIED_SHARDS = Rate(
     "copies around collectives",
     "gathers * elements * gathered_bytes + reductions * trainable * reduced_bytes",
     unit="bytes",
     source="torch 2.13 FSDP2 _fsdp_collectives.py: split_with_sizes_copy, chunk_cat (read)",
-    why="What was gathered is copied out of one buffer, what is reduced into one.",
+    why="Gathered weights are copied out of one flat buffer, and gradients are copied into one "
+    "before they are reduced.",
 )

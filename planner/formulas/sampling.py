@@ -37,7 +37,8 @@ OFFSETS = Formula(
     "8 * prompts",
     category="buffers",
     source=PIPELINE,
-    why="The file of prompts is read by place; only where each line begins is kept.",
+    why="Prompts are read from their file by offset; only the offset of each line is kept in "
+    "memory.",
 )
 TEXTS = Formula(
     "prompts as text",
@@ -45,7 +46,7 @@ TEXTS = Formula(
     category="buffers",
     source=DOCUMENT + "; about four characters a token "
     "(https://help.openai.com/en/articles/4936856, read 2026-11-22)",
-    why="The document's code keeps every prompt as text.",
+    why="The audited document's code keeps every prompt in memory as text.",
     ignores="that most prompts are shorter than the longest",
 )
 TOKENS = Formula(
@@ -53,7 +54,8 @@ TOKENS = Formula(
     "minimum(chunk_prompts, prompts) * (prompt_tokens * 4 + 112)",
     category="buffers",
     source=PIPELINE + ": four bytes a token, and 112 of each prompt's array",
-    why="A chunk's prompts are tokenized at once, so that batches can be of like lengths.",
+    why="All prompts of a chunk are tokenized at once, so that a batch can take prompts of similar "
+    "length.",
     ignores="that most prompts are shorter than the longest, and the tokenizer's own memory",
 )
 BATCH_LOGITS = Formula(
@@ -61,22 +63,23 @@ BATCH_LOGITS = Formula(
     "batch_size * prompt_tokens * vocabulary * value_bytes",
     category="logits",
     source=DOCUMENT,
-    why="The document's code takes the mean of logits that are all there: batch, tokens, "
-    "vocabulary.",
+    why="The audited document's code holds a batch's logits of all tokens (batch × tokens × "
+    "vocabulary) before it takes their mean.",
 )
 POOLED_LOGITS = Formula(
     "mean logits of a batch",
     "batch_size * vocabulary * (value_bytes + 4)",
     category="logits",
     source=PIPELINE + ": logits are linear in hidden states, so the mean's logits are the mean",
-    why="The head sees one mean hidden state a prompt instead of every token.",
+    why="The head gets one mean hidden state per prompt instead of one hidden state per token.",
 )
 CHECKED_LOGITS = Formula(
     "logits of one prompt, compared",
     "prompt_tokens * vocabulary * (8 + 2 * value_bytes)",
     category="logits",
     source=PIPELINE + ": whether a model's logits are its head of its hidden states",
-    why="On the first prompt both forms are computed and compared.",
+    why="On the first prompt, the model's own logits are compared with those of its head applied "
+    "to its hidden states.",
     ignores="that the first prompt may be shorter than the longest",
 )
 CHUNK = Formula(
@@ -84,21 +87,23 @@ CHUNK = Formula(
     "minimum(chunk_prompts, prompts) * dimensions * 4",
     category="buffers",
     source=PIPELINE,
-    why="Vectors are made, read and searched a chunk at a time, in fp32.",
+    why="Embeddings are computed, read and searched in fp32, one chunk at a time.",
 )
 STORED_CHUNK = Formula(
     "a chunk as it is stored",
     "minimum(chunk_prompts, prompts) * dimensions * value_bytes",
     category="buffers",
     source=PIPELINE,
-    why="A chunk is read, or cast to what it is stored in, beside what it becomes.",
+    why="While a chunk is read or written, its copy in the stored dtype exists beside the array "
+    "that it is converted from or to.",
 )
 GROUPS = Formula(
     "row groups of Parquet files",
     "minimum(33554432, minimum(chunk_prompts, prompts) * dimensions * value_bytes)",
     category="buffers",
     source=PIPELINE + ": 16 MiB a row group; measured",
-    why="A file is mapped, and a row group of it becomes an array while the one before is there.",
+    why="Files are memory-mapped; while one row group becomes an array, the previous row group's "
+    "array is still in memory.",
 )
 READ_GROUPS = Formula(
     "row groups while all are read",
@@ -107,9 +112,9 @@ READ_GROUPS = Formula(
     " - last_prompts * dimensions * value_bytes)",
     category="buffers",
     source=PIPELINE + ": row groups of 16 MiB; measured",
-    why="Memory is taken as it is filled: of two row groups that are there the second is not "
-    "copied yet, so one is beside the embeddings when all are; or one of the chunk before, while "
-    "the last is still to come.",
+    why="The embeddings' array takes memory only as it is filled. Of two row groups in memory the "
+    "second is not copied yet, so the peak has one row group of the last chunk beside all "
+    "embeddings, or one of the chunk before while the last chunk is still missing.",
 )
 PICKED = Formula(
     "sampled vectors of a chunk",
@@ -118,29 +123,31 @@ PICKED = Formula(
     " * value_bytes",
     category="buffers",
     source=PIPELINE + "; measured",
-    why="Those of a chunk that are in the sample are copied out of it; the sample is full when the "
-    "last chunk's are, or short of them when those of the one before are.",
+    why="A chunk's sampled vectors are copied out of it. The peak comes at the last chunk, when "
+    "the sample is complete, or at the chunk before, when only the last chunk's vectors are "
+    "missing.",
 )
 EMBEDDINGS = Formula(
     "embeddings",
     "prompts * dimensions * value_bytes",
     category="buffers",
     source=PIPELINE,
-    why="All vectors in one array.",
+    why="All embeddings are in one array.",
 )
 SECOND_ARRAY = Formula(
     "second array of embeddings",
     "prompts * dimensions * 4",
     category="buffers",
     source=DOCUMENT + "; 2.00 × measured in np.concatenate and in the division by norms",
-    why="Batches and the array made of them exist together, then that array and the normalised.",
+    why="The batches and the array concatenated from them exist together, then that array and its "
+    "normalised copy.",
 )
 THREAD_BLOCKS = Formula(
     "blocks of threads",
     "2 * 256 * dimensions * 8 * minimum(cores, ceil_div(minimum(queries, prompts), 256))",
     category="buffers",
     source=SKLEARN + ": 256 rows of each side a thread, cast to float64",
-    why="Brute force multiplies blocks of 256 rows in float64, in each thread.",
+    why="Each thread of the brute-force search multiplies blocks of 256 rows in float64.",
 )
 DISTANCE_BLOCK = Formula(
     "block of distances",
@@ -154,8 +161,9 @@ QUERIES = Formula(
     "copies * queries * dimensions * 4",
     category="buffers",
     source=PIPELINE,
-    why="The prompts whose neighbours are looked for, in fp32 where they are not held so; read "
-    "from chunks, they are there with those before.",
+    why="Embeddings of the prompts whose neighbours are searched, cast to fp32 if they are stored "
+    "in another dtype. When they are read from chunks, those of the previous part are still in "
+    "memory.",
 )
 FOUND = Formula(
     "neighbours of a part",
@@ -163,29 +171,32 @@ FOUND = Formula(
     category="buffers",
     source=PIPELINE + ": a chunk's, those before, both joined (twice), their order, the nearest; "
     "of an index its squares in fp32 twice and their roots, then all without the prompt itself",
-    why="Distances and places are eight bytes each: there seven times while chunks are merged, "
-    "two and a half times where an index answers, once when it has.",
+    why="Each distance and each neighbour's position takes eight bytes. Memory holds them seven "
+    "times while chunks are merged, two and a half times during an index search, and once after "
+    "it.",
 )
 CENTRES = Formula(
     "centres of the lists",
     "2 * lists * dimensions * 4",
     category="buffers",
     source=FAISS + "; " + PIPELINE,
-    why="The centres as they were read, and the flat index that finds the nearest of them.",
+    why="The k-means centres as they were read, and a copy of them in the flat index that finds "
+    "the nearest centre.",
 )
 SAMPLE = Formula(
     "vectors that train the lists",
     "training_prompts * dimensions * 4",
     category="buffers",
     source=PIPELINE,
-    why="k-means sees a sample, in fp32.",
+    why="k-means runs on a sample of the embeddings, in fp32.",
 )
 KMEANS = Formula(
     "lists of the sample",
     "training_prompts * 12 + 3 * lists * dimensions * 4",
     category="buffers",
     source="FAISS 1.15.1 Clustering.cpp (read); measured",
-    why="Each sampled vector's list and distance; centres, those of the index, and their copy.",
+    why="Each sampled vector's list number and distance; the k-means centres, those in the index, "
+    "and one more copy.",
 )
 LISTS = Formula(
     "inverted lists",
@@ -199,14 +210,14 @@ PROBED = Formula(
     "queries * probes * 12",
     category="buffers",
     source=FAISS,
-    why="Which lists each query visits, and how far they are.",
+    why="The lists that each query visits, and the query's distances to their centres.",
 )
 WEIGHING = Formula(
     "weights, keys and their table",
     "prompts * weighing_bytes",
     category="buffers",
     source=PIPELINE + "; measured",
-    why="Distances, weights, and a key for each prompt that tells whether weights are stale.",
+    why="Each prompt's distance and weight, and a key that shows whether the weight is stale.",
 )
 
 RAW_DISK = Formula(
@@ -214,21 +225,22 @@ RAW_DISK = Formula(
     "prompts * dimensions * 4",
     category="buffers",
     source="Parquet without compression: 0.1% more at most, measured",
-    why="Every value in four bytes.",
+    why="Every value of an embedding takes four bytes.",
 )
 HALF_DISK = Formula(
     "embeddings in fp16",
     "prompts * dimensions * 2",
     category="buffers",
     source="Parquet without compression: 0.1% more at most, measured",
-    why="Every value in two bytes.",
+    why="Every value of an embedding takes two bytes.",
 )
 COMPRESSED_DISK = Formula(
     "embeddings, compressed",
     "prompts * dimensions * value_bytes * kept_thousandths // 1000",
     category="buffers",
     source="Parquet with zstd, measured on random directions; a run measures its own embeddings",
-    why="A compressor finds sign and mantissa without a pattern, and little to save in exponents.",
+    why="A compressor finds no pattern in signs and mantissas and saves only a little on "
+    "exponents.",
     ignores="prompts that are there twice",
 )
 RESULT_DISK = Formula(
@@ -236,7 +248,7 @@ RESULT_DISK = Formula(
     "prompts * (neighbours * 16 + 52)",
     category="buffers",
     source=PIPELINE,
-    why="Distance and place of each neighbour; place, key, distance and weight of each prompt.",
+    why="Each neighbour's distance and position; each prompt's position, key, distance and weight.",
 )
 
 EMBED_SECONDS = Rate(
@@ -244,14 +256,14 @@ EMBED_SECONDS = Rate(
     "prompts * seconds_a_prompt",
     unit="seconds",
     source="a calibration's rate",
-    why="What one prompt took in a sample of them, times all.",
+    why="The time per prompt measured on a sample of prompts, times the number of all prompts.",
 )
 EMBED_FORWARD_SECONDS = Rate(
     "embedding forwards",
     "prompts * prompt_tokens * flops_a_token / flops_per_second",
     unit="seconds",
     source="Kaplan et al. 2020 (arXiv 2001.08361), section 2.1; the rate's own source stands by it",
-    why="One forward of every prompt at the longest.",
+    why="One forward pass of every prompt, each counted at the longest prompt's length.",
     ignores="that most prompts are shorter than the longest",
 )
 PAIRS_SECONDS = Rate(
@@ -259,8 +271,8 @@ PAIRS_SECONDS = Rate(
     "prompts * prompts * dimensions * seconds_a_product + read_bytes * seconds_a_read_byte",
     unit="seconds",
     source="brute force: a product and a sum for each pair of prompts and dimension",
-    why="2·N²·d operations: every prompt meets every other. Streamed, all vectors are read for "
-    "each part of the prompts.",
+    why="2·N²·d operations: every prompt is compared with every other. In streaming mode all "
+    "embeddings are read again for each part of the prompts.",
     ignores="a disk that is slower than the system's cache of it",
 )
 READ_SECONDS = Rate(
@@ -268,7 +280,7 @@ READ_SECONDS = Rate(
     "prompts * dimensions * value_bytes * seconds_a_read_byte",
     unit="seconds",
     source=PIPELINE,
-    why="Chunks are mapped and copied into one array.",
+    why="Chunk files are memory-mapped and copied into one array.",
     ignores="a disk that is slower than the system's cache of it",
 )
 KMEANS_SECONDS = Rate(
@@ -286,8 +298,8 @@ ASSIGN_SECONDS = Rate(
     " + value_bytes * (2 * seconds_a_read_byte + seconds_an_added_byte))",
     unit="seconds",
     source="FAISS IndexIVF: a flat search over the centres; " + PIPELINE,
-    why="Every prompt meets every centre once. Chunks are read for that and again to fill the "
-    "lists, into which each vector is copied.",
+    why="Every prompt is compared with every centre once. Chunks are read for this comparison and "
+    "again to fill the lists, into which each embedding is copied.",
     ignores="a disk that is slower than the system's cache of it",
 )
 PROBES_SECONDS = Rate(
@@ -297,6 +309,7 @@ PROBES_SECONDS = Rate(
     " + read_bytes * seconds_a_read_byte",
     unit="seconds",
     source="FAISS IndexIVF: a search over the centres, then the probed lists one by one",
-    why="Every prompt is read, meets every centre, then the vectors of its probed lists.",
+    why="Every prompt is read and compared with every centre, then with the embeddings in its "
+    "probed lists.",
     ignores="that lists differ in length, and a prompt's own list is longer than the mean",
 )

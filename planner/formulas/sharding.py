@@ -29,7 +29,8 @@ GATHERED_LAYERS = Formula(
     "gathered_layers * layer_parameters * value_bytes",
     category="parameters",
     source=FSDP,
-    why="The layer that computes is whole; all are when they are not resharded after forward.",
+    why="Only the layer that computes is gathered; if layers are not resharded after forward, all "
+    "layers are.",
 )
 
 FLAT_ROOT = Formula(
@@ -38,7 +39,7 @@ FLAT_ROOT = Formula(
     category="parameters",
     source="torch 2.13.0 distributed/fsdp/_runtime_utils.py, _post_forward_reshard: not "
     "state._is_root; TRL's and verl's own runs (docs/memory-notes.md, finding 15)",
-    why="FSDP1 reshards its root in a backward, and a frozen model has none.",
+    why="FSDP1 reshards its root module only in a backward, and a frozen model has no backward.",
 )
 
 LEFT = (GATHERED_ROOT.name, GATHERED_LAYERS.name, FLAT_ROOT.name)
@@ -59,9 +60,10 @@ LEFT_GATHER_BUFFER = Formula(
     category="buffers",
     source=FSDP + ": no next group's copy-out frees the root's; verl 0.9.1 EngineEvalModeCtx "
     "reshards the root's own weights where fsdp_size is above 1",
-    why="Layers that an earlier forward left whole are not gathered again, at most the root is; "
-    "after an update's first micro-batch (again) they are, beside its gradients, and before the "
-    "head's own unit, which is whole in the first.",
+    why="Layers that an earlier forward left gathered are not gathered again; only the root may be "
+    "gathered again. From an update's second micro-batch on (again) layers are gathered again, "
+    "while earlier gradients are alive. A head that is its own FSDP unit is subtracted, because "
+    "another term counts it as gathered, although it is so only in the first micro-batch.",
 )
 
 GATHERED_TABLE = Formula(
@@ -69,7 +71,8 @@ GATHERED_TABLE = Formula(
     "table_parameters * value_bytes",
     category="parameters",
     source=FSDP + "; verl 0.9.1 utils/fsdp_utils.py, _select_fsdp2_wrap_targets; " + ACCELERATE,
-    why="An embedding or head that is a unit of its own is whole while it computes, as a layer is.",
+    why="An embedding or head that is its own FSDP unit is gathered while it computes, like a "
+    "layer.",
 )
 
 TABLE_GATHER_BUFFER = Formula(
@@ -77,7 +80,7 @@ TABLE_GATHER_BUFFER = Formula(
     "table_parameters * value_bytes",
     category="buffers",
     source=FSDP + ": as any group's",
-    why="A unit of its own arrives in a flat buffer of its own.",
+    why="An embedding or head that is its own FSDP unit is gathered into its own flat buffer.",
 )
 
 ROOT_GATHER_BUFFER = Formula(
@@ -85,7 +88,7 @@ ROOT_GATHER_BUFFER = Formula(
     "root_parameters * value_bytes",
     category="buffers",
     source=FSDP + ": as any group's; counted in dry runs",
-    why="The root's weights arrive in a flat buffer too, before any layer's.",
+    why="The root's weights are gathered into a flat buffer too, before any layer's weights.",
 )
 
 GATHER_POOL = Formula(
@@ -94,7 +97,8 @@ GATHER_POOL = Formula(
     category="allocator",
     source="torch 2.13.0 _fsdp_collectives.py: all-gather outputs are allocated in a stream of "
     "their own, whose cached blocks no other stream can use",
-    why="The root's flat buffer is long freed, but its segment stays with its stream.",
+    why="The root's flat buffer is freed early, but its segment stays cached for the all-gather "
+    "stream.",
 )
 
 WHOLE_GATHER_BUFFER = Formula(
@@ -102,7 +106,8 @@ WHOLE_GATHER_BUFFER = Formula(
     "parameters * value_bytes",
     category="buffers",
     source=FSDP + ": a unit's flat output lives until the next unit's, or the end of the forward",
-    why="A model that is one unit arrives in one flat buffer, and no other unit comes after it.",
+    why="A model that is a single FSDP unit is gathered into one flat buffer, which no later "
+    "unit's all-gather frees.",
 )
 
 REDUCE_INPUT = Formula(
@@ -110,7 +115,8 @@ REDUCE_INPUT = Formula(
     "layer_parameters_trained * value_bytes",
     category="buffers",
     source=FSDP + ": flat gradients in reduce_dtype, held until the next group",
-    why="A layer's gradients are flattened into the reduction's dtype before they are spread.",
+    why="A layer's gradients are flattened and cast to the reduction's dtype before the "
+    "reduce-scatter.",
 )
 
 UNSHARDED_GRADIENTS = Formula(
@@ -118,7 +124,7 @@ UNSHARDED_GRADIENTS = Formula(
     "layer_parameters_trained * value_bytes",
     category="gradients",
     source=FSDP,
-    why="A layer's whole gradients exist until they are reduced.",
+    why="A layer's unsharded gradients exist until they are reduced.",
 )
 
 ALL_REDUCED = Formula(
@@ -127,8 +133,9 @@ ALL_REDUCED = Formula(
     "minimum(maximum(cast, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
     category="gradients",
     source=FSDP + ": AllReduceState keeps each group's reduced gradients until the backward ends",
-    why="With several copies of the shards, what the all-reduce works on waits for the end. It is "
-    "the gradient itself unless that is cast, or was there before.",
+    why="With several replicas of the shards, each unit's reduced gradients stay alive for the "
+    "all-reduce until the backward ends. These gradients take extra memory only if they are cast, "
+    "or added to an earlier micro-batch's gradients.",
 )
 
 ROOT_GRADIENTS = Formula(
@@ -136,7 +143,7 @@ ROOT_GRADIENTS = Formula(
     "root_parameters_trained * value_bytes",
     category="gradients",
     source=FSDP + ": the root group reduces when the whole backward has ended",
-    why="Head and embedding gradients wait, whole, for the end of the backward.",
+    why="The gradients of head and embedding stay unsharded until the end of the backward.",
 )
 
 UNSHARDED = frozenset(
@@ -157,7 +164,8 @@ TABLE_REDUCE_INPUT = Formula(
     "table_parameters * value_bytes",
     category="buffers",
     source=FSDP + ": as any group's, held until the next one's",
-    why="The gradient of a unit of its own is flattened into the reduction's dtype.",
+    why="The gradient of an embedding or head that is its own FSDP unit is flattened and cast to "
+    "the reduction's dtype.",
 )
 
 TABLE_REDUCED = Formula(
@@ -166,8 +174,8 @@ TABLE_REDUCED = Formula(
     category="gradients",
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
-    why="What a unit's one gradient becomes is made before that gradient is gone, and so is what "
-    "it is cast to.",
+    why="The reduced gradient of an embedding or head, and its cast copy, are made before its "
+    "unsharded gradient is freed.",
 )
 
 REDUCE_OUTPUT = Formula(
@@ -175,7 +183,7 @@ REDUCE_OUTPUT = Formula(
     "ceil_div(root_parameters_trained, shards) * value_bytes * cast",
     category="buffers",
     source=FSDP,
-    why="A reduced shard is cast to the format of its weight, where that is another.",
+    why="A reduced shard is cast to its weight's dtype if the two dtypes differ.",
 )
 
 ZERO_BUCKETS = Formula(
@@ -193,8 +201,8 @@ ZERO_BUCKET_COPY = Formula(
     category="buffers",
     source=ZERO_RUN + "; cast to communication_data_type: 0.19.6, read: stage_1_and_2.py, "
     "allreduce_bucket; stage3.py, __avg_scatter_grads",
-    why="What a bucket has gathered stands beside it while it is reduced, and so does what it is "
-    "cast to, where gradients are sent in another dtype.",
+    why="While a bucket is reduced, a copy of the gradients that it has collected exists beside "
+    "it, and also a cast copy if gradients are sent in another dtype.",
 )
 
 ZERO_LOW_GRADIENTS = Formula(
@@ -203,7 +211,7 @@ ZERO_LOW_GRADIENTS = Formula(
     category="gradients",
     source="DeepSpeed 0.19.8 runtime/bf16_optimizer.py, clear_lp_grads: set_to_none is False; "
     + ZERO_RUN,
-    why="bf16 weights whose gradients add up in fp32 keep their own under ZeRO-1.",
+    why="Under ZeRO-1, bf16 weights whose gradients add up in fp32 keep their bf16 gradients too.",
 )
 
 ZERO_BUCKET_IN_FP32 = Formula(
@@ -220,7 +228,7 @@ ZERO3_LIVE = Formula(
     "minimum(1000000000, parameters) * value_bytes",
     category="parameters",
     source=ZERO_CONFIG + ": stage3_max_live_parameters 1e9, prefetch_bucket_size 5e7",
-    why="ZeRO-3 keeps gathered weights until a billion are alive.",
+    why="ZeRO-3 keeps weights gathered until one billion parameters are alive.",
 )
 
 ZERO3_ARRIVED = Formula(
@@ -229,8 +237,8 @@ ZERO3_ARRIVED = Formula(
     category="buffers",
     source="DeepSpeed 0.19.8 runtime/zero/partition_parameters.py, AllGatherCoalescedHandle.wait: "
     "each weight is put together out of the flat buffer, which goes with the last; " + ZERO_RUN,
-    why="Weights fetched ahead arrive in one buffer and are copied out of it; what stays whole "
-    "is not fetched again.",
+    why="Weights fetched ahead arrive in one buffer and are copied out of it; weights that stay "
+    "gathered are not fetched again.",
 )
 
 ZERO_GATHER = Formula(
@@ -247,7 +255,8 @@ ZERO_FLAT_GRADIENTS = Formula(
     category="buffers",
     source="DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, step: flatten(averaged_gradients); "
     "stage3.py, _prepare_fp32_grad_for_sub_group, whatever their dtype; " + ZERO_RUN,
-    why="The partition's gradients are put end to end, beside themselves, and widened then.",
+    why="A partition's gradients are flattened into one copy beside the originals, and upcast "
+    "afterwards.",
 )
 
 ZERO_NORM = Formula(
@@ -255,7 +264,7 @@ ZERO_NORM = Formula(
     "8 * largest_weight",
     category="buffers",
     source="DeepSpeed 0.19.8: norms of gradients are taken in double; " + ZERO_RUN,
-    why="Clipping asks for the norm of each gradient.",
+    why="Gradient clipping computes the norm of each gradient in fp64.",
 )
 
 ZERO_OWN = frozenset(
@@ -274,7 +283,7 @@ WHOLE_COPY = Formula(
     source="transformers and TRL gather all weights around generate under FSDP1 and ZeRO-3 "
     "(summon_full_params, GatheredParameters); TRL 1.16.0 prepare_fsdp shards its reference "
     "as one unit",
-    why="What is not split into layers is gathered whole on every GPU.",
+    why="Weights that are not gathered layer by layer are gathered whole on every GPU.",
 )
 
 STATE_OF_UNIT = Formula(

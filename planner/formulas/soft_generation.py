@@ -19,7 +19,7 @@ STEP_ROWS = Formula(
     "token_bytes * steps * (2 * first_tokens + steps - 1) // 2",
     category="activations",
     source=SOURCE,
-    why="Each step keeps a row for each of its positions, and has one position more than the last.",
+    why="Each step keeps one row per position, and has one position more than the step before.",
 )
 STEP_PAIRS = Formula(
     "a score per pair of positions, in every step",
@@ -27,21 +27,21 @@ STEP_PAIRS = Formula(
     " + (steps - 1) * steps * (2 * steps - 1) // 6)",
     category="activations",
     source=SOURCE,
-    why="Each step keeps a score for each pair of its positions: a sum of squares.",
+    why="Each step keeps one score per pair of its positions, so the total is a sum of squares.",
 )
 STEP_PADDED = Formula(
     "padded rows, in every step",
     "unit_bytes * padded_units",
     category="activations",
     source=SOURCE,
-    why="As the plain sums, with rows padded to what the attention kernel asks for.",
+    why="The sum over all steps, with rows padded as the attention kernel requires.",
 )
 STEP_CONSTANT = Formula(
     "the same in every step",
     "step_bytes * steps",
     category="activations",
     source=SOURCE,
-    why="A tensor whose size does not depend on the row's length, kept by each step.",
+    why="Each step keeps a tensor whose size does not depend on the row's length.",
 )
 
 
@@ -71,11 +71,13 @@ SOFT_TOKENS = over_vocabulary(
     "soft tokens", "The softmax keeps its output, one fp32 weight per vocabulary entry."
 )
 STRAIGHT_THROUGH = over_vocabulary(
-    "straight-through tokens", "The one-hot values with the soft gradient are tensors of their own."
+    "straight-through tokens",
+    "The straight-through estimator keeps its one-hot values, which carry the soft gradient, as "
+    "separate tensors.",
 )
 SCATTERED = over_vocabulary(
     "top-k weights scattered to the vocabulary",
-    "The dense row that the top k was meant to avoid is kept all the same.",
+    "The dense row over the vocabulary is kept, although the top k was meant to avoid it.",
 )
 MIXED_COPY = over_vocabulary(
     "soft tokens in the embedding's dtype",
@@ -85,35 +87,43 @@ SQUASHED = over_vocabulary(
     "squashed logits of every step", "tanh keeps its output (final_logit_softcapping)."
 )
 KEPT_LOGITS = over_vocabulary(
-    "policy logits kept for the KL term", "All steps' logits wait for one KL at the end."
+    "policy logits kept for the KL term",
+    "The logits of all steps are kept until one KL is computed at the end.",
 )
 KL_KEPT = over_vocabulary(
     "KL term: log-probabilities, probabilities, differences",
-    "Per position the KL keeps the policy's log-probs, their exponentials and the differences.",
+    "Per position the KL keeps the policy's log-probs, their exponentials and their differences to "
+    "the reference's.",
 )
 VOCABULARY_ROWS = over_vocabulary(
     "rows over the vocabulary in passing",
-    "Logits, noise, sums and gradients of one or all generated tokens, alive for a moment.",
+    "Logits, noise, sums and gradients of one or all generated tokens, alive only briefly.",
 )
 SOFT_GRADIENT = over_vocabulary(
     "gradient of all soft tokens",
-    "The reward's gradient of all tokens is one tensor, alive until the first token's backward.",
+    "The reward's gradient for all soft tokens is one tensor, alive until the first token's "
+    "backward, which runs last.",
 )
 GATHERED_GRADIENT = over_vocabulary(
     "gradients of scattered weights",
-    "Gathering the weights back from a dense row makes a dense gradient of each token.",
+    "Gathering the top-k weights from a dense row gives every token a dense gradient in the "
+    "backward.",
 )
 BEST_GRADIENT = over_best(
     "gradient of all top-k weights",
-    "The reward's gradient of all weights is one tensor, alive until the first token's backward.",
+    "The reward's gradient for all top-k weights is one tensor, alive until the first token's "
+    "backward, which runs last.",
 )
 KL_GRADIENT = over_vocabulary(
     "gradient of all kept logits",
-    "The batch KL's gradient of all steps is one tensor, alive until the first step's backward.",
+    "The batch KL's gradient for all steps' logits is one tensor, alive until the first step's "
+    "backward, which runs last.",
 )
 BEST_IDS = over_best("ids of the top k", "topk keeps the chosen entries' 64-bit ids.")
 BEST_WEIGHTS = over_best(
-    "weights of the top k", "The softmax keeps its output; straight-through adds its own."
+    "weights of the top k",
+    "The softmax keeps its output; the straight-through estimator keeps another tensor of that "
+    "size.",
 )
 BEST_ROWS = Formula(
     "embeddings of the top k",
@@ -127,14 +137,15 @@ MIXTURES = Formula(
     "value_bytes * sequences * steps * hidden",
     category="activations",
     source=SOURCE,
-    why="The mixed embeddings of the response.",
+    why="The response's soft tokens, each a mixture of embeddings.",
 )
 PROMPT_ROWS = Formula(
     "row so far",
     "value_bytes * sequences * tokens * width",
     category="activations",
     source=SOURCE,
-    why="The embeddings (or ids, or mask) that the running step reads, held by name.",
+    why="The embeddings, token ids or mask that the running step reads, which a variable keeps "
+    "alive.",
 )
 IN_FLIGHT = Formula(
     "gradients summed over the steps",
@@ -142,7 +153,8 @@ IN_FLIGHT = Formula(
     category="gradients",
     source="torch autograd engine: a weight used in many steps has its gradients added up in an "
     "input buffer, and reaches .grad after the first step's backward; " + SOURCE,
-    why="Every weight is used in each step, so its gradient is complete at the very end only.",
+    why="Every weight is used in each step, so its gradient is complete only at the end of the "
+    "backward.",
 )
 STEP_GRADIENT = Formula(
     "a step's gradient being added",
@@ -150,15 +162,16 @@ STEP_GRADIENT = Formula(
     category="gradients",
     source="torch 2.13 input_buffer.cpp: the first sum is out of place where the gradient is a "
     "view, as every linear layer's is; " + SOURCE,
-    why="A weight's gradient of one step is alive beside the sum over the later steps; the first "
-    "time the new sum is a third tensor.",
+    why="A weight's gradient from one step is alive beside the sum over the later steps; at the "
+    "first addition the new sum is a third tensor.",
 )
 NORM_BACKWARD = Formula(
     "gradients inside the final norm",
     "5 * 4 * sequences * tokens * hidden",
     category="activations",
     source="transformers 5.23 RMSNorm through autograd, in fp32; " + SOURCE,
-    why="Square, mean and scale go backward in fp32: five tensors of the hidden states' shape.",
+    why="The backward of square, mean and scale runs in fp32 and holds five tensors of the hidden "
+    "states' shape.",
 )
 
 

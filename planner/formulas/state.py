@@ -26,7 +26,7 @@ FOUR_BIT_WEIGHTS = Formula(
     category="parameters",
     source="bitsandbytes 0.50.2 functional.py, quantize_4bit with compress_statistics: two values "
     "a byte, one byte for each block of 64, one fp32 scale for each 256 of these",
-    why="The frozen projections of all layers are kept in NF4 with double quantisation.",
+    why="The frozen projections of all layers are stored in NF4 with double quantisation.",
     ignores="a table of 16 values and one offset a weight",
 )
 
@@ -70,8 +70,8 @@ WHOLE_GRADIENTS = Formula(
     category="gradients",
     source="transformers 5.23.0 trainer.py: accelerate's no_sync around every micro-batch but the "
     "last; torch 2.13.0 _fsdp_param_group.py post_backward with reduce_grads off",
-    why="FSDP spreads gradients only where it reduces them, in the last micro-batch; until then "
-    "every GPU keeps its own, whole.",
+    why="FSDP shards gradients only when it reduces them, in the last micro-batch; until then "
+    "every GPU keeps its own unsharded gradients.",
 )
 
 REDUCED_ABOVE = Formula(
@@ -89,7 +89,8 @@ LAYER_GRADIENTS = Formula(
     category="gradients",
     source="torch autograd: the embedding's gradient is the last of the backward; counted in "
     "real steps",
-    why="All gradients but the latest are there, and those too when micro-batches accumulate.",
+    why="When the backward reaches the first layer, all gradients exist except those still to "
+    "come; from the second micro-batch on, every weight already has a gradient.",
     ignores="that a part of the first layer's own gradients is still to come",
 )
 
@@ -98,7 +99,7 @@ LOWER_LAYERS = Formula(
     "0 - ceil_div(trainable_below, shards) * value_bytes * (1 - minimum(micro_batches - 1, 1))",
     category="gradients",
     source="torch autograd goes backward layer by layer",
-    why="A layer above the first is reached before the gradients of those below it are made.",
+    why="The backward reaches a layer before it makes the gradients of the layers below.",
 )
 
 UPPER_LAYERS = Formula(
@@ -106,7 +107,7 @@ UPPER_LAYERS = Formula(
     "ceil_div(trainable_above, shards) * value_bytes * (1 - minimum(micro_batches - 1, 1))",
     category="gradients",
     source="torch autograd goes backward layer by layer",
-    why="A layer below the last is reached when the gradients of those above it are made.",
+    why="The backward reaches a layer after it has made the gradients of the layers above.",
 )
 
 DDP_BUCKETS = Formula(
@@ -115,7 +116,7 @@ DDP_BUCKETS = Formula(
     category="gradients",
     source="torch/csrc/distributed/c10d/reducer.cpp: flat buckets beside .grad unless "
     "gradient_as_bucket_view",
-    why="DistributedDataParallel keeps a flat copy of all gradients, from its start to its end.",
+    why="DistributedDataParallel keeps a flat copy of all gradients as long as it runs.",
 )
 
 ADAM_MOMENTS = Formula(
@@ -152,7 +153,7 @@ UNPAGED_MOMENTS = Formula(
     category="optimizer",
     source="bitsandbytes optim/optimizer.py: scales of blocks, and moments of tensors below 1e5 "
     "values, are ordinary tensors",
-    why="What a paged optimizer keeps on the GPU whatever happens.",
+    why="A paged optimizer always keeps block scales and the moments of small tensors on the GPU.",
     ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
 )
 
@@ -169,7 +170,7 @@ FOREACH_TEMPORARY = Formula(
     "ceil_div(trainable, shards) * value_bytes",
     category="optimizer",
     source=TORCH_ADAMW + ": exp_avg_sq_sqrt = _foreach_sqrt(exp_avg_sqs)",
-    why="The multi-tensor step holds a square root of every second moment at once.",
+    why="The multi-tensor (foreach) step holds the square roots of all second moments at once.",
 )
 
 DECAYED_GRADIENT = Formula(
@@ -178,7 +179,7 @@ DECAYED_GRADIENT = Formula(
     category="optimizer",
     source="torch 2.13.0 optim/sgd.py, _single_tensor_sgd: grad = grad.add(param, alpha=...); "
     "DTensors are none of _foreach_supported_types (optim/optimizer.py)",
-    why="SGD adds a decayed weight to its gradient out of place, one tensor at a time.",
+    why="SGD adds weight decay to each gradient out of place, one tensor at a time.",
 )
 
 ZERO_STEP_TEMPORARY = Formula(
@@ -194,7 +195,8 @@ LARGEST_GRADIENT = Formula(
     "largest_weight * value_bytes * passes_on",
     category="gradients",
     source="torch autograd AccumulateGrad: the new gradient exists beside the old until added",
-    why="While gradients accumulate, or are used at once, one weight's new gradient is alive.",
+    why="While gradients are accumulated, or consumed as soon as they are made, one weight's new "
+    "gradient is alive.",
 )
 
 LOCAL_RANKS_OFFLOAD = Formula(
@@ -202,5 +204,5 @@ LOCAL_RANKS_OFFLOAD = Formula(
     "ranks_per_node * rank_bytes",
     category="buffers",
     source="each local process keeps its own shard in host RAM",
-    why="What leaves the GPU stands in the node's RAM, once per local process.",
+    why="Each local process keeps the tensors it offloads in the node's RAM.",
 )

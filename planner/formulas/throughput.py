@@ -11,8 +11,8 @@ TOKENS_PER_SECOND = Rate(
     "tokens / (step_seconds * gpus)",
     unit="tokens per second",
     source="as public training reports count them (verl logs the same as perf/throughput)",
-    why="Prompt and response tokens of a step, by all its seconds and all its GPUs, the engine's "
-    "among them.",
+    why="A step's prompt and response tokens, divided by the step's seconds and by all GPUs, "
+    "including the engine's.",
     ignores="padding, which is computed and is no token of anybody's",
 )
 MODEL_FLOPS_UTILIZATION = Rate(
@@ -20,8 +20,9 @@ MODEL_FLOPS_UTILIZATION = Rate(
     "model_flops / (update_seconds * peak_flops_per_second)",
     unit="share of the peak",
     source=PALM,
-    why="What forward and backward need at least, 6 FLOPs per parameter and token (4 where "
-    "adapters train) and attention's, against what the card could do meanwhile.",
+    why="The FLOPs that forward and backward need at least, divided by those that the card could "
+    "do at its peak in the same time. Forward and backward need 6 FLOPs per parameter and token (4 "
+    "where adapters train), plus those of attention.",
     ignores="recomputation; attention is counted as the mask needs it, half of what PaLM counts",
 )
 HARDWARE_FLOPS_UTILIZATION = Rate(
@@ -36,8 +37,8 @@ STEP_GPU_HOURS = Rate(
     "(step_seconds * gpus + elsewhere_seconds * training_gpus) / 3600",
     unit="GPU-hours",
     source="arithmetic",
-    why="Every GPU of the plan is paid for while any of them works; a reference that scores on "
-    "GPUs of its own is paid for as long as it scores.",
+    why="Every GPU of the plan is paid for during the whole step; a reference on separate GPUs is "
+    "paid for only while it scores.",
     ignores="starting, loading, validation and checkpoints",
 )
 RUN_GPU_HOURS = Rate(
@@ -45,8 +46,8 @@ RUN_GPU_HOURS = Rate(
     "steps * step_gpu_hours + between_seconds * gpus / 3600",
     unit="GPU-hours",
     source="arithmetic",
-    why="So many steps, what a cached reference scores before the first of them, and checkpoints "
-    "and validations between them.",
+    why="All steps, the scoring by a cached reference before the first step, and checkpoints and "
+    "validations between steps.",
     ignores="starting and loading; checkpoints and validations that the plan does not have",
 )
 DOLLARS = Rate(

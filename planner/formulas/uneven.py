@@ -8,5 +8,5 @@ UNEVEN = Rate(
     unit="seconds",
     source="collectives end when the last GPU comes to them; the slowest has the expected maximum "
     "over GPUs of tokens, their lengths drawn independently (planner/setup/quantities.py)",
-    why="Rows of other lengths fall to each GPU, and the step goes on with the slowest.",
+    why="Each GPU gets rows of different lengths, and the step waits for the slowest GPU.",
 )

@@ -11,8 +11,8 @@ UPDATE_BYTES = Rate(
     "rounds * elements * (values * value_bytes + gradient_bytes + other_bytes)",
     unit="bytes",
     source=TORCH + "; bitsandbytes optimizers (read)",
-    why="A fused update reads and writes weight and both moments once; one that runs operation by "
-    "operation reads or writes a list of tensors twenty times; 8-bit moments are a byte each.",
+    why="A fused update reads and writes the weight and both moments once; an unfused (foreach) "
+    "update reads or writes a list of tensors twenty times; 8-bit moments take one byte each.",
     ignores="launches, which are a term of their own",
 )
 CLIPPED_BYTES = Rate(
@@ -20,7 +20,7 @@ CLIPPED_BYTES = Rate(
     "rounds * elements * 3 * gradient_bytes",
     unit="bytes",
     source="torch 2.13 nn/utils/clip_grad.py (read): norms, then every gradient scaled",
-    why="Read for the norm, read and written for the scale.",
+    why="Each gradient is read for the norm, then read and written to be scaled.",
     ignores="the sum of norms over GPUs, one small collective",
 )
 HOST_UPDATE = Rate(
@@ -39,8 +39,8 @@ HOST_MEMORY = Rate(
     "where nobody asked for it; _fsdp_collectives.py adds gradients of later micro-batches on the "
     "CPU; distributed/run.py and accelerate's launch.py set OMP_NUM_THREADS to 1, Ray to an "
     "actor's one CPU; efficiencies.json host-thread-bytes-per-second",
-    why="Under FSDP2's CPU offload each process updates its own shard in host RAM, with the one "
-    "thread that launchers give it, beside those of the other GPUs.",
+    why="Under FSDP2's CPU offload each process updates its own shard in host RAM with the single "
+    "thread that launchers give it, at the same time as the other GPUs' processes.",
     ignores="threads that somebody gives a process by hand: twice as fast in torchtune's pull "
     "request 993; hosts whose memory feeds fewer threads than they have GPUs",
 )

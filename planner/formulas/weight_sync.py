@@ -11,8 +11,8 @@ GATHERED = Rate(
     unit="seconds",
     source=NCCL + "; TRL 1.16 vllm_generation.py and verl 0.9.1 get_per_tensor_param (read): "
     "full_tensor of one weight after the other, in the dtype it is stored in",
-    why="Sharded weights are gathered one by one by every GPU that trains, or by the one that "
-    "sends.",
+    why="Sharded weights are gathered one after the other, on every training GPU or only on the "
+    "one that sends them.",
     ignores="what Python spends on each weight",
 )
 FETCHED = Rate(
@@ -23,8 +23,8 @@ FETCHED = Rate(
     "shard to the card as it is gathered, else load_fsdp_model_to_gpu and "
     "offload_fsdp_model_to_cpu of all that a GPU keeps; TRL 1.16 vllm_generation.py: "
     "param.to(device) where it is on the CPU",
-    why="Shards that wait in host RAM cross the slot before they are gathered; a model that is "
-    "loaded whole is put away after.",
+    why="Shards offloaded to host RAM are copied to the GPU before they are gathered; a model that "
+    "is loaded as a whole is copied back afterwards.",
     ignores="memory that is not pinned, as verl's is not after its first offload: it is slower",
 )
 SENT = Rate(
@@ -33,8 +33,8 @@ SENT = Rate(
     unit="seconds",
     source="TRL 1.16 vllm_client.py packed_nccl_broadcast_producer, verl 0.9.1 "
     "nccl_checkpoint_engine.py (read): one rank broadcasts to every GPU of every engine",
-    why="All of the policy leaves one GPU, over its link, or over its one network card where the "
-    "engine is on another node.",
+    why="One GPU sends the whole policy over its link, or over its one network card if the engine "
+    "is on another node.",
     ignores="buffers being sent while the next are gathered",
 )
 REQUESTED = Rate(
@@ -42,7 +42,7 @@ REQUESTED = Rate(
     "requests * request_seconds",
     unit="seconds",
     source="efficiencies.json engine-request-seconds",
-    why="Each request is a message and its answer; until it is there nothing else is sent.",
+    why="Each request is a message and its reply; nothing else is sent until the reply arrives.",
 )
 PACKED = Rate(
     "weights copied into buckets",
@@ -57,7 +57,8 @@ LOADED = Rate(
     unit="seconds",
     source="efficiencies.json engine-load-seconds-per-tensor; vLLM load_weights (read): a name, a "
     "slice and a copy for each weight, every expert's by itself",
-    why="The engine finds where each weight belongs and copies its part of it, cast to its dtype.",
+    why="For each weight the engine looks up its parameter and copies the slice that it needs, "
+    "cast to the parameter's dtype.",
     ignores="what some calls cost that load one weight only",
 )
 WOKEN = Rate(
@@ -65,8 +66,8 @@ WOKEN = Rate(
     "size_bytes / remap_bytes_per_second",
     unit="seconds",
     source="efficiencies.json remap-bytes-per-second; vLLM cumem.py (read)",
-    why="A sleeping engine has addresses and no memory; waking makes and maps it, for weights "
-    "and cache.",
+    why="A sleeping engine keeps addresses without memory; waking allocates and maps memory for "
+    "weights and KV cache.",
     ignores="giving the memory up before, which is quicker",
 )
 AGAIN = Rate(
@@ -75,7 +76,7 @@ AGAIN = Rate(
     unit="seconds",
     source="TRL 1.16 vllm_generation.py generate (read): sleep(level=2) after each, and "
     "sync_weights before the next",
-    why="An engine that forgot its weights as it fell asleep gets them for every batch.",
+    why="An engine that discards its weights when it sleeps gets them again before every batch.",
 )
 ASLEEP = Rate(
     "engine's weights to host RAM and back",

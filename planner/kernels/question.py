@@ -25,7 +25,8 @@ ROOFLINE_SECONDS = Rate(
     "maximum(flops / peak_flops_per_second, size_bytes / bandwidth_bytes_per_second)",
     unit="seconds",
     source="Williams et al. 2009 (Roofline), CACM 52(4)",
-    why="A kernel computes or moves its operands, each at the datasheet's peak at best.",
+    why="A kernel takes at least the longer of two times: its FLOPs at the datasheet's peak rate, "
+    "and its bytes at the peak bandwidth.",
     ignores="what stays in caches",
 )
 KERNEL_SECONDS = Rate(
@@ -33,7 +34,8 @@ KERNEL_SECONDS = Rate(
     "roofline_seconds / share",
     unit="seconds",
     source=SOURCE,
-    why="The share of the roofline that the same kernel reached at the nearest measured shapes.",
+    why="The roofline's time, divided by the share of the roofline that this kernel reached at the "
+    "nearest measured shapes.",
     ignores="the gap before a launch, and kernels that run beside it",
 )
 

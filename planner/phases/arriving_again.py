@@ -20,14 +20,16 @@ EMBEDDING_OUTPUT_GRADIENT = Formula(
     "tokens * hidden * value_bytes",
     category="activations",
     source="counted in real steps",
-    why="The embedding's backward reads it while it writes the dense gradient.",
+    why="While the embedding's backward writes the weight's dense gradient, it still reads the "
+    "gradient of the output.",
 )
 EMBEDDING_OUTPUT = Formula(
     "embedding's output",
     "tokens * hidden * value_bytes",
     category="activations",
     source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
-    why="Adapters' gradients end there: it outlives the first layer's backward.",
+    why="The adapters' backward ends at the embedding's output, so this tensor outlives the first "
+    "layer's backward.",
 )
 EMBEDDING_AGAIN = "embedding's all-gather again"
 """The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""

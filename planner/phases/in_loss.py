@@ -33,15 +33,15 @@ CACHED = Formula(
     "sequences * tokens * hidden * value_bytes",
     category="activations",
     source=STEPS,
-    why="One hidden state for every response token of the step, before the head.",
+    why="The reference's hidden state before the head, for every response token of the step.",
 )
 CARRIED = Formula(
     "hidden states beside the reference's layer",
     "(3 - input_kept) * tokens * hidden * value_bytes",
     category="activations",
     source=STEPS,
-    why="The policy's layer has its input, which it may keep, and its output; the reference's has "
-    "an input of its own.",
+    why="The policy's layer has its input (left out here if it is kept for the backward) and its "
+    "output; the reference's layer has an input of its own.",
 )
 
 

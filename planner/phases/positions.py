@@ -29,14 +29,15 @@ HIDDEN = Formula(
     "tokens * hidden * value_bytes * there",
     category="activations",
     source=STEPS,
-    why="The final norm's output: named while the loss runs, kept for the head's gradient.",
+    why="The final norm's output is alive while the loss runs and saved for the head's gradient.",
 )
 SCORED_HIDDEN = Formula(
     "hidden states of the scored positions",
     "scored_tokens * hidden * value_bytes * there",
     category="activations",
     source=STEPS,
-    why="Positions of several rows, or hidden states cast for autocast, are copied side by side.",
+    why="Scored positions of several rows, or hidden states that autocast casts, are copied into "
+    "one contiguous tensor.",
 )
 TARGETS = Formula(
     "targets",
@@ -50,7 +51,7 @@ BATCH = Formula(
     "8 * tensors_per_token * tokens",
     category="activations",
     source="planner/steps/batch.py",
-    why="What the model is given: token ids, and a mask of padded or positions of packed rows.",
+    why="The model's inputs: token ids, and a mask for padded rows or positions for packed rows.",
 )
 
 

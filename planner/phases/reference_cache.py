@@ -30,7 +30,7 @@ SIZE = Formula(
     category="buffers",
     source="planner/steps (read): log-probs are kept in fp32, hidden states in the compute dtype; "
     "preference losses keep one sum a response, as TRL's precompute_ref_log_probs does",
-    why="Numbers of every response: a log-prob or a hidden state for each of its tokens.",
+    why="The reference's output for every response: a log-prob or a hidden state per token.",
     ignores="file headers, and compression",
 )
 WAITING = "other GPUs score the responses"

@@ -33,7 +33,7 @@ HEAD_GRADIENT = Formula(
     "head_parameters * value_bytes * (1 - passes_on)",
     category="gradients",
     source="torch autograd: the head's weight gradient is the first of the backward",
-    why="With one micro-batch only the head's gradient is alive when the layers begin.",
+    why="With one micro-batch only the head's gradient is alive when the layers' backward begins.",
 )
 
 
@@ -42,7 +42,8 @@ TIED_GRADIENT = Formula(
     "head_parameters * value_bytes * waits",
     category="gradients",
     source="torch autograd: a leaf's gradient is added up once all of its uses have given theirs",
-    why="It waits for the embedding's, the last of the backward, beside earlier micro-batches'.",
+    why="The tied weight's gradient from the head waits for the embedding's gradient, which the "
+    "backward makes last; gradients of earlier micro-batches are alive beside it.",
 )
 
 

@@ -20,7 +20,8 @@ ROWS = Formula(
     category="activations",
     source="trl 1.16.0 trl/trainer/grpo_trainer.py, _prepare_inputs and "
     "_generate_and_score_completions; read 2026-11",
-    why="Ids and masks of a GPU's whole rollout, int64, wait on the GPU for their micro-batches.",
+    why="The int64 token ids and masks of a GPU's whole rollout stay on the GPU until their "
+    "micro-batches run.",
 )
 NUMBERS = "numbers of the step before and of samples"
 WAITING, JOINED = 2, 2

@@ -24,7 +24,8 @@ VALUE_GRADIENT = Formula(
     category="activations",
     source="torch autograd: the values come last, so they go backward first; what is added to a "
     "gradient that is yet to come waits. Counted in dry runs",
-    why="The hidden states' gradient from the values waits for the one from the vocabulary.",
+    why="The hidden states' gradient from the value head is kept until the one from the LM head is "
+    "added to it.",
 )
 
 

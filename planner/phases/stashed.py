@@ -23,14 +23,16 @@ BROUGHT_BACK = Formula(
     "tokens * hidden * value_bytes",
     category="activations",
     source=SOURCE,
-    why="It is let go of when the first node of this layer's backward has run.",
+    why="The tensor brought back for the layer above is freed after the first node of this layer's "
+    "backward.",
 )
 LEFT = Formula(
     "embeddings of the backward before, and their gradient",
     "2 * tokens * hidden * value_bytes",
     category="activations",
     source=SOURCE,
-    why="Offloading keeps the last node that it met, and with it the graph down to this leaf.",
+    why="TRL's offloading keeps the last graph node that it visited, and with it the graph down to "
+    "the embeddings.",
 )
 
 EARLIER = Formula(
@@ -39,8 +41,9 @@ EARLIER = Formula(
     category="activations",
     source="verl 0.9.1 transformer_impl.py, forward_backward_batch; seen in dry runs by its own "
     "code",
-    why="The loss of a micro-batch is named until the next one's is there, and with it the graph "
-    "down to this leaf. An update's first micro-batch has none before it (again is 0).",
+    why="A micro-batch's loss stays alive until the next micro-batch's loss exists, and keeps the "
+    "graph alive down to the embeddings. An update's first micro-batch has no micro-batch before "
+    "it (again is 0).",
 )
 
 

@@ -63,7 +63,7 @@ def doubt_of(
 def of_the_disk(known: bool) -> Factors:
     """The factors of what waits for a disk, whose rate the plan may say."""
     if known:
-        words = "As fast as the plan says that its disk is."
+        words = "The plan says how fast its disk is."
         return Factors(low=1.0, high=1.0, rows=0, words=words)
     rate = efficiencies()["disk-bytes-per-second"]
     low, high = rate.spread()

@@ -66,7 +66,7 @@ def factors(kind: Kind, *, mixture: bool, tables: bool, lengths: bool) -> Factor
         f"{_plural(found.phase)}{_of(found)} of {cell.projects} projects (docs/accuracy.md)."
     )
     if found != asked:
-        sentence += f" Too few {_plural(kind)}{_of(asked)} are published for a narrower one."
+        sentence += f" Too few {_plural(kind)}{_of(asked)} are published for a narrower range."
     return Factors(low=cell.low, high=cell.high, rows=cell.rows, words=sentence)
 
 

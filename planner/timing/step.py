@@ -111,5 +111,5 @@ def balance(plan: Plan, phases: Iterable[Phase]) -> str:
     waits = "trainer" if own > trains else "engine"
     return (
         f"{took}, at the same time: the {waits} waits {abs(own - trains):.3g} s. About {even:.2g} "
-        f"rollout GPUs of {plan.gpus} would leave neither waiting."
+        f"rollout GPUs of {plan.gpus} would leave neither the trainer nor the engine waiting."
     )

@@ -95,7 +95,7 @@ def test_a_note_says_which_side_waits() -> None:
     assert note().startswith("With 4 rollout GPUs to 4 that train (1 to 1) the engine takes")
     assert "one after the other" in note()
     off = note(rollout_overlap="one-step-off", rollout_gpus=4)
-    assert "the engine waits" in off and "rollout GPUs of 8 would leave neither waiting" in off
+    assert "the engine waits" in off and "rollout GPUs of 8 would leave neither the trainer" in off
     assert not any("rollout GPUs" in one for one in estimate(Plan()).notes)
 
 

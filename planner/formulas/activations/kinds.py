@@ -36,28 +36,31 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     ),
     "fused query-key-value": (
         "sequences * tokens * (heads + 2 * kv_heads) * head_dim",
-        "Output of the one projection that makes queries, keys and values.",
+        "Output of the fused query, key and value projection.",
     ),
-    "intermediate": ("sequences * tokens * intermediate", "One MLP vector a token."),
+    "intermediate": (
+        "sequences * tokens * intermediate",
+        "One intermediate vector of the MLP per token.",
+    ),
     "fused gate-up": (
         "2 * sequences * tokens * intermediate",
-        "Output of the one projection that makes gate and up.",
+        "Output of the fused gate and up projection.",
     ),
     "routed": (
         "sequences * tokens * experts_per_token",
-        "One number per token and expert it is sent to.",
+        "One number per token for each expert it is routed to.",
     ),
     "routed hidden": (
         "sequences * tokens * experts_per_token * hidden",
-        "One hidden vector per token and expert it is sent to.",
+        "One hidden vector per token for each expert it is routed to.",
     ),
     "routed intermediate": (
         "sequences * tokens * experts_per_token * expert_intermediate",
-        "One vector inside an expert per token and expert it is sent to.",
+        "One vector of an expert's intermediate size per token for each expert it is routed to.",
     ),
     "routed gate-up": (
         "2 * sequences * tokens * experts_per_token * expert_intermediate",
-        "Output of the one projection of an expert that makes gate and up.",
+        "Output of an expert's fused gate and up projection.",
     ),
     "router": ("sequences * tokens * experts", "One number per token and expert."),
     "expert": ("experts", "One number per expert."),
@@ -66,7 +69,8 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     "query head": ("sequences * tokens * heads", "One number per query head and token."),
     "padded query head": (
         "sequences * heads * round_up(tokens, 32)",
-        "One number per query head and token; the efficient kernel pads rows to 32.",
+        "One number per query head and token; memory-efficient attention pads rows to a multiple "
+        "of 32.",
     ),
     "key head": ("sequences * tokens * kv_heads", "One number per key head and token."),
     "score": (
@@ -74,10 +78,13 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "One number per query head, query token and key token.",
     ),
     "pair": ("sequences * tokens * tokens", "One number per query token and key token."),
-    "token pair": ("tokens * tokens", "One number per query token and key token of any row."),
+    "token pair": (
+        "tokens * tokens",
+        "One number per query token and key token, shared by all rows.",
+    ),
     "padded pair": (
         "sequences * tokens * round_up(tokens, 8)",
-        "One number per query token and key token; a bias row is padded to 8.",
+        "One number per query token and key token; rows of the bias are padded to a multiple of 8.",
     ),
     "channel": ("hidden", "One number per hidden channel."),
     "head channel": ("head_dim", "One number per channel of a head."),
@@ -89,19 +96,23 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "multiprocessors * head_dim",
         "One number per multiprocessor and channel of a head.",
     ),
-    "rotary table": ("positions * tokens * rotary_dim", "One number per position and channel."),
+    "rotary table": (
+        "positions * tokens * rotary_dim",
+        "One number per position and rotary channel.",
+    ),
     "position": ("positions * tokens", "One number per position."),
     "flash statistic": (
         "sequences * heads * round_up(tokens, 128)",
-        "One number per query head and token; flash backward pads rows to 128.",
+        "One number per query head and token; FlashAttention's backward pads rows to a multiple of "
+        "128.",
     ),
     "flash accumulator": (
         "sequences * round_up(tokens, 128) * heads * round_up(head_dim, 32)",
-        "Query gradients are summed in fp32 by flash backward, padded to its tiles.",
+        "FlashAttention's backward sums query gradients in fp32, padded to its tiles.",
     ),
     "efficient accumulator": (
         "sequences * heads * round_up(tokens, 64) * round_up(head_dim, 64)",
-        "Query gradients are summed in fp32 by the efficient backward, padded to its tiles.",
+        "Memory-efficient attention's backward sums query gradients in fp32, padded to its tiles.",
     ),
     "query weight": ("hidden * heads * head_dim", "The weight of q_proj or o_proj."),
     "key weight": ("hidden * kv_heads * head_dim", "The weight of k_proj or v_proj."),
@@ -114,26 +125,35 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "The weight of the gate, up or down projection.",
     ),
     "router weight": ("hidden * experts", "The weight of the router."),
-    "fused gate-up weight": ("2 * hidden * intermediate", "The weight of the fused projection."),
+    "fused gate-up weight": (
+        "2 * hidden * intermediate",
+        "The weight of the fused gate and up projection.",
+    ),
     "experts' gate-up weight": (
         "2 * experts * expert_intermediate * hidden",
-        "The weights of all experts' projection that makes gate and up.",
+        "The weights of all experts' fused gate and up projections.",
     ),
     "experts' down weight": (
         "experts * expert_intermediate * hidden",
-        "The weights of all experts' down projection.",
+        "The weights of all experts' down projections.",
     ),
     "rank by hidden": ("lora_rank * hidden", "An adapter's matrix on the hidden side."),
-    "rank by query": ("lora_rank * heads * head_dim", "An adapter's matrix at the queries."),
-    "rank by key": ("lora_rank * kv_heads * head_dim", "An adapter's matrix at keys or values."),
+    "rank by query": ("lora_rank * heads * head_dim", "An adapter's matrix on the query side."),
+    "rank by key": (
+        "lora_rank * kv_heads * head_dim",
+        "An adapter's matrix on the key or value side.",
+    ),
     "rank by fused query-key-value": (
         "lora_rank * (heads + 2 * kv_heads) * head_dim",
-        "An adapter's matrix at the fused projection.",
+        "An adapter's matrix on the fused query, key and value side.",
     ),
-    "rank by intermediate": ("lora_rank * intermediate", "An adapter's matrix inside the MLP."),
+    "rank by intermediate": (
+        "lora_rank * intermediate",
+        "An adapter's matrix on the MLP's intermediate side.",
+    ),
     "rank by fused gate-up": (
         "2 * lora_rank * intermediate",
-        "An adapter's matrix at the fused projection.",
+        "An adapter's matrix on the fused gate and up side.",
     ),
     "rank by experts' hidden": (
         "experts * lora_rank * hidden",
@@ -141,11 +161,11 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     ),
     "rank by experts' intermediate": (
         "experts * lora_rank * expert_intermediate",
-        "All experts' adapter matrices inside them.",
+        "All experts' adapter matrices on the intermediate side.",
     ),
     "rank by experts' gate-up": (
         "2 * experts * lora_rank * expert_intermediate",
-        "All experts' adapter matrices at gate and up.",
+        "All experts' adapter matrices on the fused gate and up side.",
     ),
     "vocabulary weight": ("vocab * hidden", "The weight of the language-model head."),
 }
@@ -186,7 +206,7 @@ def _formula(shape: str, width: str) -> Formula:
         f"copies * {elements} * {size}",
         category=category,
         source=SOURCE,
-        why=f"{why} One copy a layer and tensor; negative when already released.",
+        why=f"{why} One copy per layer and tensor; negative for tensors already released.",
     )
 
 

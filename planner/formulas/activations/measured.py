@@ -29,7 +29,8 @@ MEASURED = Formula(
     " + per_square * tokens * tokens + per_row * sequences + per_length * tokens + constant)",
     category="activations",
     source="dry-run coefficients; versions in planner/catalog/coefficients.json",
-    why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
+    why="Nobody derived this architecture's formulas, so its bytes are solved from dry runs at six "
+    "sizes.",
     ignores="kernels of other cards than the measured one",
 )
 SECOND = {CHUNK: "of whole chunks", STEP: "of whole chunks", WINDOW: "within the window"}

@@ -29,14 +29,15 @@ CHUNK = Formula(
     "item_bytes * chunk_tokens * vocab",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
-    why="One tensor of a chunk of tokens by the whole vocabulary; fp32 but for the last gradient.",
+    why="One tensor of a chunk's tokens by the whole vocabulary, in fp32 except the logits' "
+    "gradient.",
 )
 CHUNK_HIDDEN = Formula(
     "one chunk's hidden gradient",
     "item_bytes * chunk_tokens * hidden",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
-    why="Added to the whole gradient once the chunk is done.",
+    why="A chunk's hidden-state gradient is added to the whole gradient once the chunk is done.",
 )
 CHUNK_NUMBERS = Formula(
     "one chunk's per-token numbers",
@@ -54,8 +55,8 @@ COMPILED = Formula(
     source="buffers of Inductor (torch 2.13, its CPU backend) for this project's chunk, counted "
     "2026-11: 6 bytes an element forward (10 with a soft cap), 4 backward (8; 2 more with an "
     "entropy)",
-    why="The product in half precision, one fp32 tensor for several reductions; the backward has "
-    "the logits' gradient beside it, both in half precision.",
+    why="The forward has the head's output in half precision and one fp32 tensor for several "
+    "reductions; the backward has the head's output and its gradient, both in half precision.",
     ignores="that a GPU's backend may fuse more",
 )
 COMPILED_FORWARD, COMPILED_BACKWARD = 6, 4

@@ -16,14 +16,16 @@ KEPT = Formula(
     "item_bytes * sequences * tokens",
     category="logits",
     source="verl 0.9.1 and trl 1.16.0 keep log-probabilities in fp32; read 2026-10",
-    why="Old or reference log-probabilities, advantages, self-certainty: kept until the update.",
+    why="Old or reference log-probabilities, advantages or self-certainty, stored until the "
+    "update.",
 )
 EMBEDDING_GRADIENT = Formula(
     "new gradient of the embedding",
     "(beside + passes_on) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
-    why="Embedding backward writes a dense gradient; tied, the head's is there, perhaps their sum.",
+    why="The embedding's backward writes a dense gradient; if the weight is tied, the head's "
+    "gradient is alive too, and sometimes the sum of both gradients.",
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
 SHIFTED_LABELS = Formula(
@@ -31,7 +33,7 @@ SHIFTED_LABELS = Formula(
     "8 * tokens",
     category="logits",
     source="planner/steps/vocabulary/sft.py",
-    why="The next label of each position, a copy that scoring keeps for the backward pass.",
+    why="A copy of the labels, shifted by one position, that scoring keeps for the backward pass.",
 )
 DOCUMENT_PREMISE = Formula(
     "self-certainty as the audited document has it",

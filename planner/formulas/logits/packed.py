@@ -51,7 +51,8 @@ ENTROPY_CHUNK_NUMBERS = Formula(
     "4 * tokens + 4 * (2 + chunks_before) * minimum(tokens, entropy_chunk)",
     category="logits",
     source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
-    why="The result for all tokens, and a chunk's log-sum-exp, sum and previous entropy.",
+    why="The entropy of every token, and for one chunk its log-sum-exp, its weighted sum and the "
+    "previous chunk's entropy.",
 )
 
 

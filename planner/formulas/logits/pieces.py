@@ -29,7 +29,8 @@ def over_vocabulary(name: str, why: str) -> Formula:
 
 LOGITS = over_vocabulary("logits", "The head's product: one score per token and vocabulary entry.")
 WIDE_LOGITS = over_vocabulary(
-    "logits in the loss's dtype", "Upcast or divided by the temperature before the log-softmax."
+    "logits in the loss's dtype",
+    "Logits are upcast or divided by the temperature before the log-softmax.",
 )
 SQUASHED = over_vocabulary(
     "squashed logits", "tanh keeps its output for the backward pass (final_logit_softcapping)."
@@ -49,7 +50,8 @@ PICK_GRADIENT = over_vocabulary(
     "gather's backward writes a dense tensor that is zero except at the taken tokens.",
 )
 ENTROPY_GRADIENT = over_vocabulary(
-    "gradients inside the entropy", "Products going back through probability times log."
+    "gradients inside the entropy",
+    "The entropy's backward multiplies its gradient by probabilities and log-probabilities.",
 )
 INSIDE_LOGSUMEXP = over_vocabulary(
     "exponentials inside logsumexp",
@@ -57,17 +59,17 @@ INSIDE_LOGSUMEXP = over_vocabulary(
     "the operator hides the tensor, the allocator sees it.",
 )
 LOSS_GRADIENT = over_vocabulary(
-    "gradient of the log-probabilities", "What reaches the log-softmax from the loss."
+    "gradient of the log-probabilities", "The gradient that the loss sends back to the log-softmax."
 )
 LOGITS_GRADIENT = over_vocabulary(
-    "gradient of the logits", "What the log-softmax hands back towards the head."
+    "gradient of the logits", "The gradient that the log-softmax sends back to the head."
 )
 HIDDEN_GRADIENT = Formula(
     "gradient of the hidden states",
     "item_bytes * tokens * hidden",
     category="logits",
     source=SOURCE,
-    why="What the head hands back to the last norm.",
+    why="The gradient that the head sends back to the final norm.",
 )
 HEAD_GRADIENT = Formula(
     "new gradient of the head's weight",

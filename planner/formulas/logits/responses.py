@@ -39,28 +39,29 @@ SCORED = Formula(
     "item_bytes * (tokens - rows) * vocab",
     category="logits",
     source=SOURCE,
-    why="The last position of each sequence predicts nothing that is scored.",
+    why="The last position of each sequence is left out, because it predicts no scored token.",
 )
 ONE_ROW = Formula(
     "one sequence over the vocabulary",
     "item_bytes * sequences * ((tokens - rows) // rows) * vocab",
     category="logits",
     source=SOURCE,
-    why="The loop takes one sequence at a time.",
+    why="TRL's loop scores one sequence at a time.",
 )
 LOGGED_ENTROPY = Formula(
     "entropy for the log, one chunk",
     "3 * item_bytes * minimum(tokens - rows, entropy_chunk) * vocab",
     category="logits",
     source=SOURCE,
-    why="Log-probabilities, their exp and their product for 128 tokens.",
+    why="Log-probabilities, probabilities and the product of both, for 128 tokens.",
 )
 SCORED_NUMBERS = Formula(
     "per-token numbers of the scored positions",
     "bytes_per_token * (tokens - rows) + other_bytes",
     category="logits",
     source=SOURCE,
-    why="Taken log-probabilities, log-sum-exps and what autograd keeps of them.",
+    why="The sampled tokens' log-probabilities, their log-sum-exps, and what autograd saves for "
+    "both.",
 )
 
 

@@ -40,7 +40,7 @@ TILE = Formula(
     "item_bytes * minimum(tokens, token_tile) * vocabulary_tile",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, mm_buf; read 2026-10",
-    why="One buffer reused for every tile; its width does not shrink for a small vocabulary.",
+    why="One buffer is reused for every tile; its width does not shrink for a small vocabulary.",
     ignores="the fp32 copies made where Triton is missing",
 )
 
@@ -50,7 +50,7 @@ COMPACT = Formula(
     "item_bytes * tokens * hidden",
     category="logits",
     source="trl 1.16.0 trl/trainer/utils.py, add_fused_lm_head; read 2026-10",
-    why="TRL gathers the rows that carry a label before it projects, and keeps that copy.",
+    why="Before the head's GEMM TRL copies the rows that have a label, and it keeps that copy.",
 )
 COMPACT_BYTES = 8 + 1
 """Per scored token: its label gathered as int64, and one bool of the mask."""
@@ -71,14 +71,16 @@ LOWERED_ROWS = Formula(
     "item_bytes * minimum(tokens, token_tile) * hidden",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, hidden_chunk; read 2026-11",
-    why="Autocast's compute dtype is not the hidden states': each tile's rows are cast.",
+    why="Autocast computes in another dtype than the hidden states have, so each tile's rows are "
+    "cast.",
 )
 LOWERED_COLUMNS = Formula(
     "head's weight of a tile in half precision",
     "item_bytes * minimum(vocab, columns) * hidden",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, w_chunk; read 2026-11",
-    why="The fp32 weight is cast tile by tile; a backward still names the tile before.",
+    why="The fp32 weight is cast tile by tile; in a backward the previous tile's copy is still "
+    "alive.",
 )
 
 
@@ -99,14 +101,16 @@ WIDE_ROWS = Formula(
     "4 * copies * minimum(tokens, fp32_rows) * vocabulary_tile",
     category="logits",
     source="planner/steps/vocabulary/tiles.py",
-    why="A few rows' logits or their gradient; entropy and soft cap need them twice.",
+    why="Logits of a few rows, or the gradient of these logits; entropy and soft cap need two "
+    "copies.",
 )
 ROW_NUMBERS = Formula(
     "numbers of those rows",
     "bytes_per_token * minimum(tokens, fp32_rows)",
     category="logits",
     source="planner/steps/vocabulary/tiles.py",
-    why="Columns of the taken tokens, new maxima and sums, before they join the running ones.",
+    why="The target tokens' column indices, and a tile's maxima and sums before they are merged "
+    "into the running ones.",
 )
 
 
