@@ -92,7 +92,7 @@ def _differences(changes: tuple[Change, ...]) -> None:
     title = "1 field differs" if count == 1 else f"{count} fields differ"
     with popped(title, KEY, icon=":material/difference:") as opened:
         if opened:
-            st.caption("What differs from the preset, and the way back for each.")
+            st.caption("Each field that differs from the preset, with a button to reset it.")
             with st.container(height=HEIGHT if count > SCROLLS else "content", border=False):
                 for change in changes:
                     _difference(change)
