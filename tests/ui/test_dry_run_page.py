@@ -326,7 +326,8 @@ def test_a_dry_run_of_another_layout_takes_nothing_over(fake_port) -> None:
     fake_port.outcome = big
     at_rest(press(app, BUTTON))
     assert peak(app) == closed and has_answer(app)
-    assert "Closed form] Its dry run is of another loss or layout, so it only checks" in words(app)
+    of_another = "Closed form] The plan's dry run is of another loss or layout, so it serves only"
+    assert of_another in words(app)
     assert "closed form stays the verdict: Layers ran eagerly" in words(app)
 
 

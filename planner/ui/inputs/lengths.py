@@ -127,7 +127,7 @@ def _figures(draft: Draft, *, logs: bool) -> None:
         key="lengths mean",
         help="As logged: response_length/mean (verl), completions/mean_length (TRL)."
         if logs
-        else "Of responses that no cap cuts.",
+        else "Mean length if no cap cut any response.",
     )
     if logs:
         cut = st.number_input(

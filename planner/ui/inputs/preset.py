@@ -33,7 +33,7 @@ def preset_input(draft: Draft) -> None:
         format_func=lambda key: titles[key],
         help=f"{draft.base.task}: {draft.base.description}\n\nA preset is a complete plan that "
         f"never changes once released; links name it as `{draft.preset}`. Recipes are public runs, "
-        "with what was published of them; worked examples are explained on the Examples page.",
+        "with what was published about them; worked examples are explained on the Examples page.",
     )
     changes = differences(draft.base.plan.model_dump(), draft.values)
     # Always there, so that the inputs below keep their place.
