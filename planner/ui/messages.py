@@ -50,7 +50,7 @@ def about_the_link() -> None:
 def _to_correct(reading: Reading) -> None:
     count = len(reading.problems)
     lead = (
-        f"The plan is shown without {'it' if count == 1 else 'them'}."
+        f"The plan is shown without {'that part' if count == 1 else 'those parts'}."
         if reading.plan is not None
         else "The rest of the link gives no plan, so the page still shows the plan from before."
     )

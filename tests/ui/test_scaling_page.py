@@ -109,6 +109,6 @@ def test_seconds_and_dollars_are_of_plans_that_run() -> None:
     app = opened("scaling", v="1", preset="doc-000-ppo@1")
     app.segmented_control(key="axis").set_value("gpus").run()
     assert "Runs at no value from 1 to 8 GPUs" in words(app)
-    assert "No plan here runs with a known step time" in words(app)
+    assert "No plan in this range runs and has a known step time" in words(app)
     spec = json.loads(app.get("vega_lite_chart")[0].proto.spec)
     assert len(spec["vconcat"]) == 1

@@ -27,7 +27,7 @@ WHAT = (
     "Runs the real training step on fake tensors (shapes, no data) and counts every byte. Needs no "
     "GPU and takes a few seconds."
 )
-INSTEAD = "The closed form above does not need it; or change the plan and try again."
+INSTEAD = "The closed form above needs no dry run. You can also change the plan and try again."
 POLL = "500ms"
 
 

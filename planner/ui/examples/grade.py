@@ -152,13 +152,13 @@ def _earlier() -> str:
     return (
         "An earlier program, also on fake tensors, found 76.6, 76.7, 76.8 and 47.8 GiB for these "
         "four runs. With a KL term, and therefore a reference, this dry run finds "
-        f"**{session.read(online)}**, the same. Without a KL term this dry run loads no reference "
-        f"(**{session.read(whole)}**; the reference's 7.5 GiB are the difference), whereas the "
-        "earlier program loaded all three models in all four runs. With step checkpointing the "
-        f"backward takes **{session.read(backward)}**, somewhat less than 47.8 GiB, and the peak "
-        "moves to the optimizer step: AdamW's *foreach* form allocates a temporary as large as the "
-        f"weights, for **{session.read(steps)}** in all. AdamW's fused form allocates no such "
-        "temporary."
+        f"**{session.read(online)}**, the same as the earlier program. Without a KL term this dry "
+        f"run loads no reference (**{session.read(whole)}**; the reference's 7.5 GiB are the "
+        "difference), whereas the earlier program loaded all three models in all four runs. With "
+        f"step checkpointing the backward takes **{session.read(backward)}**, somewhat less than "
+        "47.8 GiB, and the peak moves to the optimizer step: AdamW's *foreach* form allocates a "
+        f"temporary as large as the weights, for **{session.read(steps)}** in all. AdamW's fused "
+        "form allocates no such temporary."
     )
 
 

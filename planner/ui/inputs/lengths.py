@@ -94,7 +94,7 @@ def _own(draft: Draft) -> None:
             max_chars=MOST_CHARACTERS,
             placeholder="812\n1290\n344\n…",
             help="One response length per line, or a length and the number of responses that have "
-            "it. Press Ctrl+Enter to use them.",
+            "it. Press Ctrl+Enter to use these lengths.",
         )
     elif way == "File":
         uploader(

@@ -88,8 +88,8 @@ def form(plan: Plan, running: bool) -> None:
             key="wish:framework",
             format_func=partial(choices.name, "framework"),
             help="The framework whose launch script the plans get. If the plan's own framework has "
-            "no launch script for this method, another is preselected; settings that you left open "
-            "follow that framework.",
+            "no launch script for this method, another framework is preselected; settings that you "
+            "left open follow that framework.",
         )
         most.number_input(
             LIMITS["max_gpus"],
@@ -98,8 +98,8 @@ def form(plan: Plan, running: bool) -> None:
             None,
             key="wish:max_gpus",
             placeholder=f"{plan.gpus:,}, as now",
-            help="Plans on fewer GPUs are searched too. Empty: the plans use exactly "
-            f"{plan.gpus:,}, as now.",
+            help="Plans on fewer GPUs are searched too. Empty: the plans use as many GPUs as now, "
+            f"{plan.gpus:,}.",
         )
         for place, name in ((budget, "budget_usd"), (deadline, "deadline_hours")):
             place.number_input(

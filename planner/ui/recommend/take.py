@@ -31,7 +31,7 @@ def apply_button(
         disabled=same,
         on_click=_open,
         args=(found,),
-        help="Makes this plan yours and opens the Plan page, where you can undo that.",
+        help="Makes this plan yours and opens the Plan page, where you can undo the change.",
         **more,
     )
 

@@ -253,7 +253,9 @@ def _terms(found: SamplingEstimate) -> None:
     for term in found.disk:
         _term("sampling:disk", term)
     width = BYTES[found.plan.dtype] * found.dimensions
-    st.caption(f"One embedding has {found.dimensions:,} values, {width:,} bytes when stored.")
+    st.caption(
+        f"One embedding has {found.dimensions:,} values and takes {width:,} bytes when stored."
+    )
 
 
 def _term(place: str, term: Term) -> None:

@@ -132,7 +132,7 @@ def _length_of_it() -> dict[str, Any]:
         1,
         120,
         round(LIMIT_SECONDS / 60),
-        "The trial is ended when it has taken this long, imports included.",
+        "The trial is stopped when it has run this long, imports included.",
     )
     lengths = named_choice(
         "Lengths",
