@@ -180,7 +180,7 @@ def _delete(identifiers: tuple[str, ...]) -> None:
         return
     said = f"{rows.trials(len(identifiers) - len(left))} deleted."
     if left:
-        said += f" Not deleted, because not over yet: {', '.join(left)}. Stop them first."
+        said += f" Not deleted, because still under way: {', '.join(left)}. Stop them first."
     st.session_state[SAID] = ("", said)
 
 
