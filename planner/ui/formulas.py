@@ -102,7 +102,7 @@ def show() -> None:
         titles,
         "formula group",
         right,
-        help="What the bytes or seconds belong to.",
+        help="The part of the plan that the bytes or seconds belong to.",
     )
     shown = [
         entry
@@ -136,10 +136,10 @@ def tables() -> None:
             rows = table_rows()
             st.dataframe(rows, hide_index=True, key="kernel-tables-rows", alt="Tables by card")
             st.caption(
-                "A GPU without measured tables uses the shares of peak of the measured GPU that is "
-                "nearest in compute per bandwidth, with its own peaks. Each kind of kernel is "
-                f"looked up by itself, here GEMMs in bf16. Tables: {SOURCE}. A "
-                "benchmark of your own card replaces them."
+                "A GPU without measured tables takes its shares of peak from the measured GPU with "
+                "the nearest ratio of compute to bandwidth, and multiplies them by its own peak "
+                "rates. Each kind of kernel is looked up separately; this table is for GEMMs in "
+                f"bf16. Tables: {SOURCE}. A benchmark of your own GPU replaces these tables."
             )
 
 

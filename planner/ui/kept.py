@@ -39,7 +39,7 @@ def shelf(plan: Plan | None) -> None:
         if one.plan is not None:
             more = {"type": "tertiary", "help": f"Kept {one.created[:10]}"}
             button(plain(one.name), f"kept:{one.id}", "", session.open_plan, one.plan, **more)
-    st.caption("Rename or delete them on Compare, where their trials stand beside them.")
+    st.caption("Rename or delete your plans on Compare, which also shows their trials.")
 
 
 def section() -> None:

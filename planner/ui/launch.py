@@ -45,8 +45,8 @@ def choose_framework(plan: Plan) -> str:
         known,
         "export to",
         format_func=partial(choices.name, "framework"),
-        help="The plan is written in this framework's own options. What it cannot do is named, "
-        "never dropped.",
+        help="The plan is written in this framework's own options. Settings that the framework "
+        "cannot do are named, never dropped.",
     )
     st.session_state["exported to"] = found
     return found

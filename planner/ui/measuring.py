@@ -80,9 +80,9 @@ def _panel(lacking: Unmeasured, values: Mapping[str, Any], seen: tuple[int, bool
     if _state(job) != seen:
         st.rerun()  # the whole page, so that looking at the job begins or ends
     st.info(
-        f"Nobody derived what layers of {plain(lacking.model_type)} keep. A dry run of a few of "
-        "them, without data, measures it on this machine; it usually takes seconds, and the "
-        "answer is kept.",
+        f"Nobody has derived which activations the layers of {plain(lacking.model_type)} keep. A "
+        "dry run of a few layers, without data, measures the activations on this machine; it "
+        "usually takes seconds, and the result is stored.",
         icon=":material/straighten:",
     )
     with row("measuring-controls"):

@@ -50,9 +50,9 @@ def about_the_link() -> None:
 def _to_correct(reading: Reading) -> None:
     count = len(reading.problems)
     lead = (
-        f"The plan is shown without {'it' if count == 1 else 'them'}."
+        f"The plan is shown without {'that part' if count == 1 else 'those parts'}."
         if reading.plan is not None
-        else "Nothing else was left, so the page still shows the plan from before."
+        else "The rest of the link gives no plan, so the page still shows the plan from before."
     )
     parts = read_count(count, "part")
     st.markdown(f":material/link_off: **{parts} of this link could not be used.** {lead}")
@@ -85,8 +85,8 @@ def about_the_benchmark() -> None:
     count = len(speeds.speeds)
     values = "a value" if count == 1 else f"{count} values"
     rest = (
-        f"Times of plans on {speeds.gpu} rest on {values} measured on such a card "
-        f"({speeds.words}), and on published runs for the rest."
+        f"Times of plans on {speeds.gpu} use {values} measured on such a GPU ({speeds.words}); "
+        "everything else comes from published runs."
     )
     with _carried(BENCHMARK, "timer", "a benchmark of the card", "Take it off"):
         st.markdown(said(obstacle_of_speeds(speeds, plan) or rest))

@@ -64,7 +64,7 @@ def basis(plan: Plan) -> str:
         before = session.read(compute.uncorrected(plan).device_bytes)
         return f":violet-badge[:material/speed: Corrected by trials] Without them: {before}."
     if base is None:
-        checks = " Its dry run is of another loss or layout, so it only checks."
+        checks = " The plan's dry run is of another loss or layout, so it serves only as a check."
         return (
             ":gray-badge[:material/function: Closed form]"
             f"{checks if compute.dry_run(plan) is not None else ''}"
@@ -73,7 +73,10 @@ def basis(plan: Plan) -> str:
     if base.footprint.plan == plan:
         return f":blue-badge[:material/done_all: Dry run] {closed}"
     count = read_count(len(differences(dict(base.footprint.plan), dict(plan))), "setting")
-    told = f"Dry run of the plan before {count} changed, and the closed form's difference."
+    told = (
+        f"Dry run of the plan before {count} changed, plus the closed form's difference for that "
+        "change."
+    )
     return f":orange-badge[:material/history: Counted from a dry run] {told} {closed}"
 
 
@@ -131,8 +134,8 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "GPU peak",
         session.read(used.device_bytes),
         f"{percent(used.share)} of GPU",
-        "What nvidia-smi shows at the peak: PyTorch's reserved memory, the CUDA context, NCCL and "
-        f"vLLM. The GPU has {session.read(used.budget_bytes)}, as the driver reports it.",
+        "Memory that nvidia-smi shows at the peak: PyTorch's reserved memory, the CUDA context, "
+        f"NCCL and vLLM. The GPU has {session.read(used.budget_bytes)}, as the driver reports it.",
         "off" if session.answers_another() else COLORS[used.word],
     )
     card(
@@ -140,7 +143,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "Worst phase",
         phase_name(worst),
         worst.instant,
-        "The phase of a step with the highest peak, and the moment of it.",
+        "The phase of a step with the highest peak, and the moment of that peak.",
     )
     seconds = footprint.step_seconds if runs else None
     card(
@@ -153,7 +156,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
             footprint.high_seconds,
             partial(read_seconds_bounds, seconds or 0.0),
         ),
-        "A roofline: FLOPs and bytes at the share of the GPU's peak rates that was measured: "
+        "A roofline: FLOPs and bytes at the measured share of the GPU's peak rates: "
         f"{footprint.seconds_source}. {_doubt(footprint)}",
     )
     card(
@@ -168,8 +171,8 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "Host RAM",
         session.read(footprint.host_bytes),
         _per_node(footprint),
-        "The most that one node needs in any phase, for loading, offloading and saving "
-        "checkpoints. The range is what the driver and PyTorch take in each process.",
+        "The most host RAM that one node needs in any phase, for loading, offloading and saving "
+        "checkpoints. The range comes from what the driver and PyTorch take in each process.",
     )
 
 

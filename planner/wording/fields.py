@@ -40,44 +40,47 @@ class FieldText:
 TEXTS: Mapping[str, FieldText] = {
     "model": FieldText(
         "Model",
-        "Type or paste any Hub id; “Other model…” takes its config.json where the Hub is out of "
-        "reach.",
+        "Type or paste any Hub id; where the Hub is out of reach, “Other model…” takes the model's "
+        "config.json.",
     ),
     "method": FieldText(
         "Method",
-        "SFT imitates given answers; the others sample answers (rollouts) and reinforce good "
-        "ones. PPO trains a second network (critic) that predicts rewards; GRPO compares the "
-        "answers of one prompt instead, as RLOO does, and REINFORCE++ those of the whole batch; "
-        "Intuitor does what GRPO does with the model's own certainty as reward. DAPO, Dr. GRPO, "
-        "GSPO and CISPO are variations of GRPO, in this list by their own names.",
+        "SFT imitates given answers and DPO learns from given pairs of answers; the other methods "
+        "sample answers (rollouts) and reinforce good ones. PPO trains a second network (critic) "
+        "that predicts rewards. GRPO and RLOO compare the answers of one prompt instead, and "
+        "REINFORCE++ compares the answers of the whole batch. Intuitor is GRPO with the model's "
+        "own certainty as reward. Variations of GRPO are in this list by their own names: DAPO, "
+        "Dr. GRPO, GSPO and CISPO.",
     ),
     "variation": FieldText(
         "Variation",
-        "Variations change how the loss clips and averages, which is a few numbers a token: "
-        "neither memory nor time. What they leave out, such as the KL term, changes both.",
+        "Variations change how the loss clips and averages a few numbers per token, which changes "
+        "neither memory nor time. A term that a variation leaves out, such as the KL term, changes "
+        "both memory and time.",
     ),
     "gpu": FieldText(
         "GPU",
         "Capacity is what the driver reports, never the seller's figure: “80 GB” is a name. "
         "Cards marked unsupported can be planned by typing in their usable bytes.",
     ),
-    "gpus": FieldText("Count", "Those of a separate engine included.", said="Number of GPUs"),
+    "gpus": FieldText("Count", "GPUs of a separate engine are included.", said="Number of GPUs"),
     "prompt_tokens": FieldText(
-        "Prompt", "Memory is planned for the longest.", "tokens", "Prompt length"
+        "Prompt", "Memory is planned for the longest prompt.", "tokens", "Prompt length"
     ),
     "response_tokens": FieldText(
-        "Response", "Memory is planned for the longest.", "tokens", "Response length"
+        "Response", "Memory is planned for the longest response.", "tokens", "Response length"
     ),
     "mean_prompt_tokens": FieldText(
         "Mean prompt",
-        "As logged: prompt_length/mean (verl). Time rests on it where prompts are not padded: in "
-        "packed rows, and in an engine. Memory stays planned for the longest.",
+        "As logged: prompt_length/mean (verl). The step time depends on this mean where prompts "
+        "are not padded: in packed rows, and in an engine. Memory stays planned for the longest "
+        "prompt.",
         "tokens",
         "Mean prompt length",
         empty="same as max",
     ),
     "responses_per_prompt": FieldText(
-        "Responses/prompt", "The group whose rewards GRPO, RLOO and Intuitor compare."
+        "Responses/prompt", "They form the group whose rewards GRPO, RLOO and Intuitor compare."
     ),
     "finetuning": FieldText(
         "Fine-tuning",
@@ -86,22 +89,22 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "prompts_per_step": FieldText("Prompts per step"),
     "prompts_per_update": FieldText(
-        "Mini-batch", "Prompts of one update; it divides the prompts of a step.", "prompts"
+        "Mini-batch", "The number of prompts in a step is a multiple of the mini-batch.", "prompts"
     ),
     "micro_batch_size": FieldText(
         "Micro-batch",
-        "More micro-batches (gradient accumulation) instead of a larger one: less memory, the "
+        "A smaller micro-batch with more gradient accumulation takes less memory and gives the "
         "same result.",
         "sequences per GPU",
     ),
     "logprob_micro_batch_size": FieldText(
         "Log-prob micro-batch",
-        "For the forwards that score answers with the old policy and the reference.",
+        "For the forwards that compute log-probs of the old policy and of the reference.",
         "sequences per GPU",
     ),
     "max_tokens_per_micro_batch": FieldText(
         "Max tokens per micro-batch",
-        "Dynamic batching: as many sequences as fit in it.",
+        "Dynamic batching: a micro-batch takes as many sequences as fit in this budget.",
         empty="off",
     ),
     "batch_shape": FieldText(
@@ -116,8 +119,9 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "autocast": FieldText(
         "Autocast of adapters",
-        "Adapters multiply half-precision copies of their fp32 weights, as under Trainer's bf16; "
-        "without it what they are given is cast to fp32 and they compute in that.",
+        "With autocast, adapters multiply with half-precision copies of their fp32 weights, as "
+        "under Trainer's bf16. Without autocast, the adapters' inputs are cast to fp32 and the "
+        "adapters compute in fp32.",
     ),
     "base_dtype": FieldText(
         "Frozen weights",
@@ -129,8 +133,8 @@ TEXTS: Mapping[str, FieldText] = {
     "reduce_dtype": FieldText("Gradient reduction", "Dtype in which GPUs add up their gradients."),
     "logits_dtype": FieldText(
         "Logits dtype",
-        "Logits are one number per token and vocabulary entry; the upcast to fp32 is a "
-        "second copy of all of them.",
+        "Logits are one number per token and vocabulary entry; the upcast to fp32 makes a second "
+        "copy of all logits.",
     ),
     "optimizer": FieldText(
         "Optimizer",
@@ -145,14 +149,16 @@ TEXTS: Mapping[str, FieldText] = {
         "accumulation). micro-batch: after each of them. in-backward: each weight as soon as its "
         "gradient is there, which is freed at once; their norm cannot be clipped then.",
     ),
-    "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
+    "lora_rank": FieldText(
+        "LoRA rank", "The rank is the number of columns of an adapter's thin matrices."
+    ),
     "lora_targets": FieldText(
         "LoRA targets",
         "all-linear, or names such as q_proj,v_proj; gate_up_proj and down_proj are all experts "
         "of a mixture.",
     ),
     "lora_dropout": FieldText(
-        "LoRA dropout", "Each adapter keeps a mask of what it dropped for the backward."
+        "LoRA dropout", "Each adapter stores a mask of the dropped inputs for the backward."
     ),
     "gradient_checkpointing": FieldText(
         "Gradient checkpointing",
@@ -170,7 +176,7 @@ TEXTS: Mapping[str, FieldText] = {
     "attention": FieldText(
         "Attention",
         "eager stores a score for every pair of tokens; the others never do. FlashAttention-3 runs "
-        "on Hopper, faster than 2, and keeps as much.",
+        "on Hopper, is faster than FlashAttention-2 and keeps as much for the backward.",
     ),
     "logits": FieldText(
         "Cross-entropy",
@@ -178,25 +184,30 @@ TEXTS: Mapping[str, FieldText] = {
         "tokens at a time. fused: fused linear cross-entropy, which never stores the logits whole.",
     ),
     "chunk_tokens": FieldText(
-        "Chunk of the head", "Their logits stand in fp32, several times in the backward.", "tokens"
+        "Chunk of the head",
+        "A chunk's logits are stored in fp32, in several copies during the backward.",
+        "tokens",
     ),
     "chunk_compile": FieldText(
-        "Compile the head's chunks", "Most of a chunk's fp32 tensors never exist then."
+        "Compile the head's chunks",
+        "With torch.compile, most of a chunk's fp32 tensors are never allocated.",
     ),
     "temperature": FieldText(
         "Temperature",
-        "The loss divides logits by it too: another copy of them in verl, and where the softmax "
-        "runs in their own dtype.",
+        "The loss also divides logits by the temperature, which makes another copy of the logits "
+        "in verl, and where the softmax runs in the logits' own dtype.",
     ),
     "liger": FieldText(
         "Liger kernels",
         "TRL's use_liger_kernel, verl's use_liger: norms, rotation and the gated MLP in Triton, "
-        "which keep fewer activations. The loss stays the framework's own.",
+        "which keep fewer activations. Liger does not change the loss, which stays the framework's "
+        "own.",
     ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
         "torch.cuda.empty_cache()",
-        "PyTorch keeps freed memory for reuse; the driver counts it as taken until then.",
+        "PyTorch caches freed memory for reuse; until that memory is returned, the driver counts "
+        "it as used.",
     ),
     "expandable_segments": FieldText(
         "Expandable segments", "PYTORCH_ALLOC_CONF; less fragmentation."
@@ -229,15 +240,15 @@ TEXTS: Mapping[str, FieldText] = {
     "reward_model": FieldText("Reward model", "A Hub id of the catalog.", empty="same as policy"),
     "reward_seconds": FieldText(
         "Seconds per reward",
-        "What a rule or another machine takes to score one response.",
+        "Time that a rule or another machine takes to score one response.",
         empty="no time",
     ),
     "reward_concurrency": FieldText("Rewards at once"),
     "resampling_factor": FieldText(
         "Dynamic sampling: generation multiplier",
         "DAPO throws away groups whose rewards are all equal and samples others in their place: 3 "
-        "means three times as many responses as are trained on. It takes time and money, not "
-        "memory.",
+        "means that three times as many responses are sampled as are trained on. Dynamic sampling "
+        "takes time and money, not memory.",
     ),
     "rollout": FieldText(
         "Engine",
@@ -247,27 +258,28 @@ TEXTS: Mapping[str, FieldText] = {
     "rollout_gpus": FieldText("GPUs of the engine"),
     "rollout_overlap": FieldText(
         "Overlap",
-        "One step off policy, engine and trainer work at once on neighbouring batches; "
-        "asynchronously the engine does not wait for a batch to end either.",
+        "With one step off policy, engine and trainer work at the same time on successive batches. "
+        "Asynchronously, the engine also does not wait for a batch to end.",
     ),
     "rollout_tensor_parallel": FieldText("Tensor parallel size", "GPUs of one engine."),
     "gpu_memory_utilization": FieldText(
         "GPU memory utilization",
         "Share of the GPU that vLLM reserves: weights, working memory, and the rest as KV cache "
-        "(keys and values of tokens already read). Between 0 and 1.",
+        "(keys and values of tokens already processed). Between 0 and 1.",
     ),
     "vllm_sleep_level": FieldText("Sleep level"),
     "max_num_seqs": FieldText("Max sequences"),
     "max_num_batched_tokens": FieldText("Max batched tokens"),
     "enforce_eager": FieldText(
         "Eager mode",
-        "Without CUDA graphs, whose recorded kernels decode faster and keep their buffers.",
+        "CUDA graphs replay recorded kernels, so decoding is faster, and keep their buffers in "
+        "memory.",
     ),
     "kv_cache_dtype": FieldText("KV cache", "fp8 halves the memory of each token."),
     "async_scheduling": FieldText(
         "Async scheduling",
-        "The engine's host schedules the next step while the card computes, which vLLM does since "
-        "0.14. Off, or in older engines, they take turns at every token.",
+        "The engine's host schedules the next step while the GPU computes, as vLLM does since "
+        "0.14. With this off, or in older engines, host and GPU take turns at every token.",
     ),
     "rollout_expert_parallel": FieldText(
         "Expert parallel",
@@ -284,13 +296,13 @@ TEXTS: Mapping[str, FieldText] = {
     "rollout_quantization": FieldText(
         "Quantization",
         "fp8 (verl's rollout.quantization): the engine's layers have weights of one byte, which it "
-        "reads and multiplies faster; embeddings and head stay. It samples with other weights than "
-        "those that are trained.",
+        "reads and multiplies faster; embeddings and head stay. The engine then samples with "
+        "weights that differ from the trained ones.",
     ),
     "framework": FieldText(
         "Framework",
-        "Switching fills in the framework's defaults wherever nothing was chosen, and says "
-        "what changed.",
+        "Switching fills in the new framework's defaults for every setting that you did not "
+        "choose, and says what changed.",
     ),
     "framework_version": FieldText("Framework version"),
     "torch_version": FieldText("PyTorch version"),
@@ -306,29 +318,29 @@ TEXTS: Mapping[str, FieldText] = {
     "host_ram_per_node": FieldText("Host RAM per node", unit="GiB", empty="unknown"),
     "disk_bytes_per_second": FieldText(
         "Disk of a node",
-        "What it reads or writes a second: checkpoints and a cached reference wait for it. Where "
-        "nobody says, 1,000 MiB/s are assumed.",
+        "Checkpoints and a cached reference wait for the disk. Where nobody says, 1,000 MiB/s are "
+        "assumed.",
         "GiB/s",
         empty="unknown",
     ),
     "steps": FieldText("Steps of the run"),
     "save_steps": FieldText(
         "Checkpoint every",
-        "TRL's save_steps, verl's trainer.save_freq. All GPUs wait while it is written; the run's "
-        "time and cost have it in them.",
+        "TRL's save_steps, verl's trainer.save_freq. All GPUs wait while a checkpoint is written; "
+        "the run's time and cost include this wait.",
         "steps",
         empty="never",
     ),
     "eval_steps": FieldText(
         "Validate every",
-        "verl's trainer.test_freq. Training waits while the validation set is generated; the run's "
-        "time and cost have it in them.",
+        "verl's trainer.test_freq. Training waits while responses to the validation set are "
+        "generated; the run's time and cost include this wait.",
         "steps",
         empty="never",
     ),
     "validation_responses": FieldText(
         "Responses of a validation",
-        "All prompts of the validation set, times responses to each.",
+        "The number of prompts in the validation set times the responses to each prompt.",
         empty="none",
     ),
     "price_per_gpu_hour": FieldText("Price per GPU-hour", unit="USD", empty="list price"),

@@ -97,65 +97,68 @@ ONLY_TIME = (
 """Fields of which a test holds that no GPU memory follows from them."""
 
 _FSDP_INSTEAD = (
-    "Meanwhile plan the same GPUs with FSDP2: weights, gradients and optimizer state are spread as "
-    "widely, but activations and time are not those of such a run."
+    "Meanwhile plan the same GPUs with FSDP2: it spreads weights, gradients and optimizer state "
+    "over as many GPUs, but its activations and times differ from those of your run."
 )
 OTHERS: tuple[Subject, ...] = (
     Subject(
         "clipping",
         "Clip range",
         "clip, clip-higher, clip ratio, epsilon, DAPO, cliprange",
-        "It does not change memory: the same tensors are clamped at other values.",
+        "The clip range does not change memory: the same tensors are clamped at other values.",
     ),
     Subject(
         "overlong",
         "Overlong responses",
         "overlong, soft overlong punishment, overlong filtering, DAPO, truncated",
-        "It does not change memory: rewards or the loss's mask are other numbers.",
+        "Treatment of overlong responses does not change memory: only the values of rewards or of "
+        "the loss's mask change.",
     ),
     Subject(
         "loss form",
         "How the loss is averaged",
         "loss aggregation, token mean, token-level loss, Dr. GRPO, DAPO, GSPO, loss type, sequence "
         "level",
-        "It does not change memory: the same per-token losses are summed otherwise.",
+        "Averaging does not change memory: the same per-token losses are summed in another way.",
     ),
     Subject(
         "advantage",
         "Advantage normalisation",
         "std normalization, advantages, Dr. GRPO, scale rewards, GAE, lambda, gamma",
-        "It does not change memory: one number per response or token is scaled otherwise.",
+        "Normalisation does not change memory: one number per response or token is scaled in "
+        "another way.",
     ),
     Subject(
         "learning rate",
         "Learning rate",
         "lr, warmup, scheduler, cosine",
-        "It does not change memory or time.",
+        "The learning rate does not change memory or time.",
     ),
     Subject(
         "weight decay",
         "Weight decay",
         "regularization, betas",
-        "It does not change memory or time.",
+        "Weight decay does not change memory or time.",
     ),
     Subject(
         "gradient clipping",
         "Gradient clipping",
         "max grad norm, clip grad, grad norm",
-        "The estimate has it in: the norm of all gradients is taken before each step, whatever the "
-        "limit is.",
+        "The estimate includes gradient clipping: the norm of all gradients is computed before "
+        "each step, whatever the limit is.",
     ),
     Subject(
         "sampling",
         "Top-p and top-k",
         "top p, top k, min p, nucleus, seed, repetition penalty",
-        "It does not change the GPU's peak: vLLM's sampler works inside what vLLM reserves.",
+        "Top-p and top-k do not change the GPU's peak: vLLM's sampler works inside the memory that "
+        "vLLM reserves.",
     ),
     Subject(
         "epochs",
         "Passes over a batch",
         "ppo epochs, num iterations, mu, reuse",
-        "Headroom plans one pass. More of them repeat the training phases, at the same memory.",
+        "Headroom plans one pass. More passes repeat the training phases with the same memory.",
     ),
     Subject(
         "tensor parallel",
@@ -175,9 +178,9 @@ OTHERS: tuple[Subject, ...] = (
         "ulysses",
         "Sequence and context parallel training",
         "Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
-        "Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan it whole, with full "
-        "gradient checkpointing: activations are then at most what this shows, and time is "
-        "another.",
+        "Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the sequence unsplit, "
+        "with full gradient checkpointing: the plan's activations are then an upper limit for your "
+        "run, but times differ.",
         missing=True,
     ),
     Subject(
@@ -200,8 +203,8 @@ OTHERS: tuple[Subject, ...] = (
         "OpenRLHF",
         "OpenRLHF, Ray PPO",
         "Headroom does not know OpenRLHF's memory and writes no OpenRLHF script yet. Meanwhile "
-        "plan TRL with ZeRO-3 and a vLLM engine on GPUs of its own, the nearest layout, and leave "
-        "room: nothing of OpenRLHF was measured.",
+        "plan the nearest layout, which is TRL with ZeRO-3 and vLLM on separate GPUs, and leave "
+        "some memory free: OpenRLHF was not measured.",
         missing=True,
     ),
     Subject(
@@ -209,17 +212,17 @@ OTHERS: tuple[Subject, ...] = (
         "NeMo-RL and NeMo-Aligner",
         "NeMo-RL, NeMo, NeMo Aligner, NVIDIA NeMo, DTensor",
         "Headroom does not know NeMo-RL's memory and writes no NeMo-RL script yet. Meanwhile plan "
-        "verl with FSDP2 and a colocated engine, the nearest layout, and leave room: nothing of "
-        "NeMo-RL was measured.",
+        "the nearest layout, which is verl with FSDP2 and colocated vLLM, and leave some memory "
+        "free: NeMo-RL was not measured.",
         missing=True,
     ),
     Subject(
         "unsloth",
         "Unsloth",
         "unsloth, FastLanguageModel",
-        "Headroom does not know Unsloth's kernels and writes no Unsloth script yet. Meanwhile "
-        "plan TRL with QLoRA: Unsloth says that it needs less than that, so what fits here should "
-        "fit there.",
+        "Headroom does not know Unsloth's kernels and writes no Unsloth script yet. Meanwhile plan "
+        "TRL with QLoRA: Unsloth says that it needs less memory than that, so a plan that fits "
+        "here should fit in Unsloth.",
         missing=True,
     ),
     Subject(
@@ -227,17 +230,17 @@ OTHERS: tuple[Subject, ...] = (
         "Other frameworks",
         "Axolotl, LLaMA-Factory, torchtune, ms-swift, slime, AReaL, PRIME-RL, SkyRL, ROLL",
         "Headroom plans plain PyTorch, TRL and verl, and no other framework yet. Meanwhile plan "
-        "the one of them that shards and generates as yours does, and leave room: nothing of "
-        "yours was measured.",
+        "with the supported framework that shards and generates as yours does, and leave some "
+        "memory free: your framework was not measured.",
         missing=True,
     ),
     Subject(
         "vision",
         "Vision and audio models",
         "vision, VL, VLM, multimodal, images, video, audio, Qwen2.5-VL, vision tower, pixels",
-        "Headroom plans the text part of such a model alone; the vision tower and its image tokens "
-        "come on top. Meanwhile add the image tokens to the prompt's length, and keep two bytes "
-        "free for each weight of a frozen tower, sixteen where it trains.",
+        "Headroom plans only the text part of a multimodal model; the vision tower and its image "
+        "tokens come on top. Meanwhile add the image tokens to the prompt's length, and keep two "
+        "bytes free for each weight of a frozen tower, or sixteen if the tower is trained.",
         missing=True,
     ),
     Subject(
@@ -245,31 +248,32 @@ OTHERS: tuple[Subject, ...] = (
         "Turns and tool calls",
         "turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
         "Headroom plans one response per prompt, without turns or waiting for tools. Meanwhile set "
-        "the response's length to the whole conversation's, tool output included, and Seconds per "
-        "reward to what the tools take.",
+        "the response's length to the length of the whole conversation, tool output included, and "
+        "Seconds per reward to the time that the tools take.",
         missing=True,
     ),
     Subject(
         "oom",
         "An out-of-memory message",
         "OOM, out of memory, CUDA out of memory, error, traceback, crash",
-        "Headroom cannot read an out-of-memory message yet. Meanwhile set the plan as your run "
-        "was: the chart shows which phase fills the GPU, and Advice what makes it fit.",
+        "Headroom cannot read an out-of-memory message yet. Meanwhile give the plan your run's "
+        "settings: the chart shows which phase fills the GPU, and Advice shows what makes the plan "
+        "fit.",
         missing=True,
     ),
     Subject(
         "fp8 training",
         "FP8 training",
         "fp8 training, Transformer Engine, torchao float8, NVFP4",
-        "Headroom cannot plan training in 8-bit floats yet. Meanwhile plan bf16: it needs at least "
-        "as much memory.",
+        "Headroom cannot plan training in 8-bit floats yet. Meanwhile plan bf16, which needs at "
+        "least as much memory.",
         missing=True,
     ),
 )
 """What no field of a plan is."""
 NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
 """Fields that have no input of their own in the sidebar."""
-NO_MEMORY = "It changes time and money, not GPU memory."
+NO_MEMORY = "This setting changes time and money, not GPU memory."
 EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
 """A name in full; words that all begin words of a name; how alike a misspelt one has to be."""
 

@@ -27,7 +27,8 @@ def test_a_press_measures_and_the_page_goes_on_by_itself(page: Page, server: str
     given = {"v": "3", "model": "someone/granite", "method": "sft", "gpus": "1"}
     page.goto(f"{server}/?{urlencode({**given, 'config': catalog.encode_config(CONFIG)})}")
     settle(page)
-    expect(page.get_by_text("Nobody derived what layers of granite keep.")).to_be_visible()
+    unknown = "Nobody has derived which activations the layers of granite keep."
+    expect(page.get_by_text(unknown)).to_be_visible()
     page.get_by_role("button", name="Measure its layers").click()
     # Nothing else is pressed: the fragment has to begin and to end the looking by itself.
     expect(page.get_by_text("1 × H100 80GB SXM5: SFT of granite").first).to_be_visible(
@@ -42,7 +43,8 @@ def test_a_catalog_model_is_measured_with_the_adapters_of_a_link(page: Page, ser
     chosen = {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "lora_rank": "24"}
     page.goto(f"{server}/?{urlencode({**given, **chosen})}")
     settle(page)
-    expect(page.get_by_text("Nobody derived what layers of nanochat keep.")).to_be_visible()
+    unknown = "Nobody has derived which activations the layers of nanochat keep."
+    expect(page.get_by_text(unknown)).to_be_visible()
     assert "lora_rank=24" in page.url
     page.get_by_role("button", name="Measure its layers").click()
     verdict = page.get_by_text("1 × H100 80GB SXM5: SFT of nanochat").first

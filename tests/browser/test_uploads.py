@@ -81,7 +81,7 @@ def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -
     begin = page.get_by_role("button", name="Count tokens")
     expect(begin).to_be_disabled()
     send(page, 1, "tokenizer.json", words_file())
-    expect(page.get_by_text("Counted by tokenizer.json, as uploaded.")).to_be_visible()
+    expect(page.get_by_text("Tokens are counted by the uploaded tokenizer.json.")).to_be_visible()
     settle(page)
     begin.click()
     expect(page.get_by_text("of 24,000 lines")).to_be_visible()

@@ -177,7 +177,7 @@ def test_giving_up_ends_it_and_the_next_press_works(fake_port) -> None:
 def test_a_refusal_is_a_sentence_with_a_way_on(fake_port) -> None:
     fake_port.outcome = DryRunError("quantization: no kernel of bitsandbytes runs here.")
     app = at_rest(press(opened(), BUTTON))
-    assert "no kernel of bitsandbytes runs here. The closed form above does not" in words(app)
+    assert "no kernel of bitsandbytes runs here. The closed form above needs no" in words(app)
     assert not app.button(key=BUTTON).disabled and not has_answer(app)
     fake_port.outcome = good
     at_rest(press(app, BUTTON))
@@ -326,7 +326,8 @@ def test_a_dry_run_of_another_layout_takes_nothing_over(fake_port) -> None:
     fake_port.outcome = big
     at_rest(press(app, BUTTON))
     assert peak(app) == closed and has_answer(app)
-    assert "Closed form] Its dry run is of another loss or layout, so it only checks" in words(app)
+    of_another = "Closed form] The plan's dry run is of another loss or layout, so it serves only"
+    assert of_another in words(app)
     assert "closed form stays the verdict: Layers ran eagerly" in words(app)
 
 

@@ -37,7 +37,7 @@ def test_each_run_stands_with_estimate_and_dry_run() -> None:
 def test_the_findings_are_of_the_committed_runs() -> None:
     said = "\n".join(text.value for text in examples().markdown)
     assert "Step checkpointing: **−24.9 GiB**" in said
-    assert "its 7.5 GiB make up the difference" in said
+    assert "the reference's 7.5 GiB are the difference" in said
 
 
 def test_a_run_opens_as_a_plan() -> None:

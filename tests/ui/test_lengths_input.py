@@ -95,7 +95,7 @@ def test_texts_wait_for_a_tokenizer_and_are_counted_by_it() -> None:
     assert "nothing is downloaded" in words(app) and app.button(key="count-tokens").disabled
     uploaded = app.file_uploader(key="uploaded tokenizer")
     uploaded.upload("tokenizer.json", words_file()).run()
-    assert "Counted by tokenizer.json, as uploaded." in words(app)
+    assert "Tokens are counted by the uploaded tokenizer.json." in words(app)
     app = counted(app)
     assert not app.exception and not app.error
     assert link_of(app)["length_distribution"] == "1~hist_2~1_3~1_4~1"

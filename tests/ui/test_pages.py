@@ -466,7 +466,7 @@ def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
     assert any(code.value.endswith("seconds") for code in app.code)
     said = words(app)
     assert "Source: " in said and "Measured: " in said
-    assert "Range by its own assumption: " in said
+    assert "Range from this term's own assumption: " in said
     assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
 
 
@@ -526,7 +526,7 @@ def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
     assert "every response at the 2,048-token limit" in said
-    took = re.search(r"With typical lengths: \*\*([\d.]+ s)", said)
+    took = re.search(r"With typical lengths a step takes \*\*([\d.]+ s)", said)
     assert app.button(key="use-typical").label == "Use a typical length distribution"
     before = app.metric[2].value
     app.button(key="use-typical").click().run()

@@ -86,7 +86,7 @@ def test_limits_holes_and_the_knee_are_said_in_words() -> None:
     said = words(app)
     assert "Needs at least **4 GPUs**" in said and "GPU full in rollout up to 2" in said
     assert "7 of 64 values are valid plans" in said and "For example, 3 GPUs is not" in said
-    assert "All valid ones are drawn. Rules that the others break: " in said
+    assert "All valid values are drawn. Rules that the other values break: " in said
     assert "must fill whole nodes (49)" in said
     assert "GPUs that train; a plan of its own is filled up (8)" in said
     assert "**Knee: 8 GPUs**" in said and "GPUs₀ · seconds₀ ÷ (GPUs · seconds)" in said
@@ -108,7 +108,7 @@ def test_a_row_opens_as_a_plan() -> None:
 def test_seconds_and_dollars_are_of_plans_that_run() -> None:
     app = opened("scaling", v="1", preset="doc-000-ppo@1")
     app.segmented_control(key="axis").set_value("gpus").run()
-    assert "Runs nowhere from 1 to 8 GPUs" in words(app)
-    assert "No plan here runs with a known step time" in words(app)
+    assert "Runs at no value from 1 to 8 GPUs" in words(app)
+    assert "No plan in this range runs and has a known step time" in words(app)
     spec = json.loads(app.get("vega_lite_chart")[0].proto.spec)
     assert len(spec["vconcat"]) == 1

@@ -108,7 +108,7 @@ def verdicts(*words: str) -> pd.DataFrame:
         (("fits", "tight", "out of memory"), "Most GPUs it runs on: **2 GPUs**."),
         (("out of memory", "fits"), "Needs at least **2 GPUs**."),
         (("fits", "fits"), "Runs at every valid value from 1 to 2 GPUs."),
-        (("out of memory",) * 2, "Runs nowhere from 1 to 2 GPUs."),
+        (("out of memory",) * 2, "Runs at no value from 1 to 2 GPUs."),
         (("out of memory", "fits", "out of memory"), "Runs from **2** to **2 GPUs**."),
     ],
 )

@@ -95,7 +95,7 @@ def test_applied_it_is_in_the_link_changes_the_times_and_comes_off(card: None) -
     assert "benchmark-apply" not in buttons(app)
     app.switch_page("pages/plan.py").run()
     said = (
-        "Times of plans on h100-80gb rest on 6 values measured on such a card (torch 2.13.0+cu130"
+        "Times of plans on h100-80gb use 6 values measured on such a GPU (torch 2.13.0+cu130"
     )
     assert said in words(app)
     assert step_time(app) != published

@@ -105,7 +105,7 @@ def test_measured_stands_beside_predicted_for_every_phase() -> None:
     assert list(table["Difference"]) == ["+1.0%"] * 2
     assert list(table["Time, predicted"]) == ["—"] * 2  # of a GPU, and this is a processor
     assert list(table["Time, measured"]) == ["4.00 s"] * 2
-    assert "GPU speed and what a GPU needs beside tensors do not" in words(app)
+    assert "speed and the memory that a GPU needs beside tensors cannot" in words(app)
 
 
 def test_a_finished_trial_is_stored_once() -> None:

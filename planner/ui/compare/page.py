@@ -77,8 +77,8 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                         icon=":material/open_in_new:",
                         on_click=session.open_plan,
                         args=(pinned.plan,),
-                        help="Makes it your plan on every page. Pin the current plan first if you "
-                        "want to keep it.",
+                        help="Makes this plan the current one on every page. Pin the current plan "
+                        "first if you want to keep it.",
                     )
                 if pin is not None:
                     button("Remove", f"remove:{pin}", "close", pins.remove, pin)
@@ -89,8 +89,9 @@ def _figures(plans: Sequence[Compared]) -> None:
     table = rows.figures(plans, session.read)
     text_table(table, "compared-figures", "What each plan needs, takes and costs")
     st.caption(
-        "In brackets: error on published runs. Errors move together, so trust the ranking more "
-        "than the numbers. What training needs does not include vLLM's reservation."
+        "In brackets: error on published runs. Errors of the plans are correlated, so trust the "
+        "ranking more than the numbers. The memory that training needs does not include vLLM's "
+        "reservation."
     )
 
 
@@ -132,13 +133,16 @@ def _matters(plans: Sequence[Compared]) -> None:
         found = effects(first.plan, after.plan, compute.footprint)
     table = rows.matters(found, first, after, session.read)
     if table.empty:
-        st.markdown("No single difference changes memory, time or cost by 1%, or the verdict.")
+        st.markdown(
+            "No single difference changes the verdict, or changes memory, time or cost by "
+            "1%."
+        )
     else:
         text_table(table, "compared-effects", "The effect of each difference", right=3, most=14)
         st.caption(
-            f"The effect of each setting between {plain(first.name)} and {plain(after.name)}: "
-            "changed alone in the first, or changed back alone in the second, whichever shows "
-            "more. The effects need not add up, because settings interact."
+            f"Each setting that differs is changed alone in {plain(first.name)}, and changed back "
+            f"alone in {plain(after.name)}; the larger effect is shown. The effects need not add "
+            "up, because settings interact."
         )
     if idle := rows.idle(found):
         st.markdown(f"**Changes nothing by 1%:** {plain(', '.join(idle))}.")

@@ -29,7 +29,7 @@ def button(
     key: str = "pin-plan",
     text: str = "Pin this plan",
     done: str = "Pinned",
-    about: str = "Keeps this plan on the Compare page and in the link while you change it.",
+    about: str = "Keeps this plan on the Compare page and in the link while you change settings.",
 ) -> None:
     """Pin a plan, the one on the page, or say that it is pinned."""
     pinned = session.pins()
@@ -61,7 +61,7 @@ def controls(plan: Plan, shown: Sequence[Pinned]) -> None:
         with st.popover("Plan file", icon=":material/description:"):
             st.caption(
                 "A plan file holds every setting of each plan and stays valid in later versions. "
-                "Use it when a link would get too long."
+                "Use a plan file when a link would get too long."
             )
             if shown:
                 download("Save these plans", to_file(shown), "headroom-plans.json", "pins-save")
@@ -140,7 +140,7 @@ def _paste() -> None:
         return
     if "=" not in text:
         st.session_state[ERROR] = (
-            f"{text[:40]} is not a link to a plan. Copy one from Share on the Plan page."
+            f"{text[:40]} is not a link to a plan. Copy a link from Share on the Plan page."
         )
         return
     try:

@@ -43,9 +43,10 @@ def draw(found: DryRun, sentences: Sequence[str]) -> None:
         "Each phase's requested and GPU memory by closed form and by dry run",
     )
     st.caption(
-        "Requested: what tensors ask for at each phase's peak, per GPU; the difference is closed "
-        "form minus dry run. GPU: what the driver sees, with the allocator's rounding and cache, "
-        "the CUDA context and vLLM. *closed form only*: the training step does not run this phase."
+        "Requested: bytes that tensors request at each phase's peak, per GPU; the difference is "
+        "closed form minus dry run. GPU: memory that the driver reports, including the allocator's "
+        "rounding and cache, the CUDA context and vLLM. *closed form only*: the training step does "
+        "not run this phase."
     )
     for error in found.errors:
         st.error(plain(error), icon=":material/error:")
@@ -90,7 +91,7 @@ def _timeline(found: DryRun) -> None:
 def _in_words(found: DryRun) -> str:
     phases = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     parts = [f"{phase.name} {session.read(phase.requested_bytes)}" for phase in phases]
-    return f"Live memory through one step; highest in each phase: {', '.join(parts)}."
+    return f"Live memory through one step. Peak of each phase: {', '.join(parts)}."
 
 
 def _alive(found: DryRun) -> None:
@@ -107,7 +108,7 @@ def _alive(found: DryRun) -> None:
         key=PHASE,
         format_func=lambda name: f"{name} (the worst)" if name == ran[0] else name,
         help="The largest tensors on the GPU at this phase's peak. Equal tensors share a row; "
-        "those of repeated layers are named after one layer.",
+        "tensors of repeated layers are named after one of the layers.",
     )
     phase = phases[chosen]
     table = tables.alive_table(phase, session.unit())

@@ -24,10 +24,10 @@ from planner.wording.display import Unit
 SHOWN = "dry run shown"
 WARM = "dry run warm"
 WHAT = (
-    "Runs the real training step on fake tensors (shapes, no data) and counts every byte. No GPU, "
-    "a few seconds."
+    "Runs the real training step on fake tensors (shapes, no data) and counts every byte. Needs no "
+    "GPU and takes a few seconds."
 )
-INSTEAD = "The closed form above does not need it; or change the plan and try again."
+INSTEAD = "The closed form above needs no dry run. You can also change the plan and try again."
 POLL = "500ms"
 
 
@@ -82,7 +82,7 @@ def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
     elif not own and SHOWN in st.session_state:
         st.caption(
             ":material/history: The plan has changed since the last dry run; the figures above are "
-            "counted from it where that is possible. Press again to check this plan."
+            "counted from it where that is possible. Press the button again to check this plan."
         )
     if job is not None and own and not job.running and (job.with_snapshot or shown is None):
         _ended(job)

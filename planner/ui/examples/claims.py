@@ -21,9 +21,9 @@ NOTHING = "—"
 def tables(groups: Mapping[str, tuple[Claim, ...]]) -> None:
     """Each group of a document's claims under its heading."""
     st.caption(
-        "Formula and inputs are the document's own. The verdict says whether its number follows "
-        "from them and how far it is from ours. *Tested* names the test that fails if ours is "
-        "wrong."
+        "Formula and inputs are the document's own. The verdict says whether the document's number "
+        "follows from its own formula and inputs, and how far it is from Headroom's number. "
+        "*Tested* names the test that fails if Headroom's number is wrong."
     )
     for heading, claims in groups.items():
         st.markdown(f"**{heading}**")

@@ -57,7 +57,7 @@ def intuitor_against_ppo() -> None:
             "Headroom: PPO",
             session.read(other.device_bytes),
             other.worst.name,
-            "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
+            "Peak per GPU on eight H100 at the same 6K tokens, with the critic that PPO needs.",
         ),
         (
             "Headroom: Intuitor",
@@ -67,9 +67,10 @@ def intuitor_against_ppo() -> None:
         ),
     )
     st.markdown(
-        "The document fears 468 GB of logits. They never exist: self-certainty is read without "
-        "a gradient, micro-batch by micro-batch, beside log-probs that PPO computes too. And "
-        "Intuitor trains **no critic**, so it needs less than PPO, not more."
+        "The document fears 468 GB of logits. That much is never allocated: self-certainty is "
+        "computed without a gradient, one micro-batch at a time, along with log-probs that PPO "
+        "computes too. And Intuitor trains **no critic**, so it needs less memory than PPO, not "
+        "more."
     )
     st.subheader("Its scaling table", anchor=False)
     scaling()
@@ -101,8 +102,8 @@ def scaling() -> None:
     st.table(pd.DataFrame(rows).set_index("Tokens"))
     st.caption(
         f"Planned columns: {'the trainer’s own' if own else 'the driver’s'} peak on one of eight "
-        "H100, by this app's estimate. The "
-        "document's columns are whole-run figures of one undivided batch."
+        "H100, by this app's estimate. The document's columns are for the whole run, with one "
+        "batch that is not split over GPUs."
     )
 
 
@@ -114,11 +115,12 @@ def as_written() -> None:
     honest = compute.footprint(plan.changed(self_certainty_gradient=False))
     literal_ppo = compute.footprint(presets()[AS_WRITTEN["PPO"]].plan)
     st.markdown(
-        f"All 64 rows in one forward over eight cards, bf16 everywhere. With a gradient through "
-        f"self-certainty one card would need **{session.read(premise.device_bytes)}**; without it, "
-        f"which is what the method does, **{session.read(honest.device_bytes)}**; PPO needs "
-        f"**{session.read(literal_ppo.device_bytes)}**. The switch is *Gradient through "
-        f"self-certainty* under Intuitor."
+        "These plans run all 64 rows in one forward over eight GPUs, with bf16 everywhere. With a "
+        "gradient through self-certainty, one GPU would need "
+        f"**{session.read(premise.device_bytes)}**. Without that gradient, as the method runs, it "
+        f"needs **{session.read(honest.device_bytes)}**; PPO needs "
+        f"**{session.read(literal_ppo.device_bytes)}**. *Gradient through self-certainty* under "
+        "Intuitor turns the gradient on."
     )
     with st.container(horizontal=True):
         for key in (*AS_WRITTEN.values(), lengths.REAL):
@@ -138,14 +140,15 @@ def activations() -> None:
             "What autograd saves",
             session.read(forward.by_category().get("activations", 0)),
             "activations, planned",
-            "The exact sum over every operation of the layers, eager attention, LoRA on all "
-            "projections, no checkpointing; logits apart.",
+            "The exact sum over every operation of the layers, with eager attention, LoRA on all "
+            "projections and no checkpointing, and without the logits.",
         ),
     )
     st.markdown(
-        "The table counts elements and calls them bytes, takes a 7B model's shapes for a 3B "
-        "model, and leaves out what norms, SiLU, the softmax and LoRA keep. The first two halve "
-        "and raise the figure, the third is the larger part of the truth."
+        "The table counts elements and calls them bytes, takes a 7B model's shapes for a 3B model, "
+        "and leaves out what norms, SiLU, the softmax and LoRA save for the backward. The first "
+        "error halves the figure, the second raises it, and the third leaves out the larger part "
+        "of the real memory."
     )
     st.markdown(doc_004.PASSES)
     st.subheader("Where the reference's log-probs can come from", anchor=False)

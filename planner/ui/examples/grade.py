@@ -26,9 +26,9 @@ def optimised() -> None:
         ("Dry run: after", session.read(best), f"{legacy / best:.1f} times less"),
     )
     st.markdown(
-        "Of its optimizations **one** changes the memory: the checkpoint around every soft "
-        "token. The vocabulary, which the others are about, is megabytes; the graph of 64 "
-        "forwards over the whole row is what fills the card."
+        "Of the document's optimizations only **one** changes the memory: the checkpoint around "
+        "every soft token. The others are about tensors over the vocabulary, which take only "
+        "megabytes; the autograd graph of 64 forwards over the whole row fills the GPU."
     )
     st.markdown(doc_001.DIFFERENT_LOSS)
     st.subheader("One optimization after another, by dry run", anchor=False)
@@ -66,16 +66,17 @@ def out_of_memory() -> None:
     )
     st.markdown(
         "78 GB is the size of the GPU; the step needs nearly twice that. After the changes, plan "
-        "for the **first** step: the model is still in evaluation mode then, where transformers "
-        "recomputes nothing, and the graph of every token is kept."
+        "for the **first** step: the model is then still in evaluation mode, in which transformers "
+        "recomputes nothing, so the graph of every token is kept."
     )
     st.subheader("The run, by dry run", anchor=False)
     runs(dry_runs.RUN_002)
     _how()
     st.caption(
         "The code adds dropout and autocast's copies of the adapters, which these plans do not "
-        "have. As coded the first step keeps 19.2 GB of activations where these keep 19.8: masks "
-        "and half-precision inputs of the adapters for fp32 ones."
+        "have. The first step as coded stores 19.2 GB of activations, with dropout masks and "
+        "half-precision inputs of the adapters. These plans store 19.8 GB, with fp32 inputs "
+        "instead."
     )
     st.subheader("The same runs exactly as coded, and those of the six optimizations", anchor=False)
     runs(dry_runs.AS_CODED)
@@ -121,9 +122,10 @@ def _ladder() -> str:
         _signed(after - before) for before, after in zip(sizes, sizes[1:], strict=False)
     )
     return (
-        f"Top-k, scattered as coded: **{top_k}**. Online KL: **{online}**; the reference's cache: "
-        f"**{cache}**: both concern moments far below the peak. Sparse reward input: **{sparse}**, "
-        f"since the gathered embeddings stay for the backward. Step checkpointing: **{steps}**."
+        f"Top-k, with the scatter as coded: **{top_k}**. Online KL: **{online}**. The reference's "
+        f"cache: **{cache}**. Online KL and the cache act at moments far below the peak. Sparse "
+        f"reward input: **{sparse}**, because the gathered embeddings are saved for the backward. "
+        f"Step checkpointing: **{steps}**."
     )
 
 
@@ -131,17 +133,16 @@ def _aside() -> str:
     through, listed = (_found(case) for case in dry_runs.ASIDE)
     before, after = _found(dry_runs.LADDER[0]), _found(dry_runs.LADDER[-1])
     return (
-        f"Straight-through against soft tokens: **{_signed(through - before)}**. Leaving the "
-        f"scatter out of the optimised run: **{_signed(listed - after)}** at its peak."
+        f"Straight-through instead of soft tokens: **{_signed(through - before)}**. The optimised "
+        f"run without the scatter: **{_signed(listed - after)}** at the run's peak."
     )
 
 
 def _full() -> str:
     legacy, best = (_found(case) for case in dry_runs.FULL)
     return (
-        f"With every weight trained the optimizations save **{_signed(legacy - best)[1:]}**. "
-        "What is left is AdamW's own step over four billion weights, which no option of GRADE "
-        "touches."
+        f"With every weight trained the optimizations save **{_signed(legacy - best)[1:]}**. The "
+        "rest is AdamW's step over four billion weights, which no option of GRADE changes."
     )
 
 
@@ -149,14 +150,15 @@ def _earlier() -> str:
     whole, _, online, steps = (_found(case) for case in dry_runs.EARLIER)
     backward = dry_runs.measured()[dry_runs.EARLIER[-1].key].phases["policy backward"]
     return (
-        "An earlier run of another program on fake tensors found 76.6, 76.7, 76.8 and 47.8 GiB "
-        "for these four. With a KL term, and so a reference, here it is "
-        f"**{session.read(online)}**, the same. Without one no reference is loaded here "
-        f"(**{session.read(whole)}**; its 7.5 GiB make up the difference), where the earlier run "
-        "had all three models in all four. With step checkpointing the backward takes "
-        f"**{session.read(backward)}**, somewhat less than 47.8, and the peak moves to the "
-        "optimizer: AdamW's *foreach* form makes a temporary as large as the weights, "
-        f"**{session.read(steps)}** in all. The fused form has none."
+        "An earlier program, also on fake tensors, found 76.6, 76.7, 76.8 and 47.8 GiB for these "
+        "four runs. With a KL term, and therefore a reference, this dry run finds "
+        f"**{session.read(online)}**, the same as the earlier program. Without a KL term this dry "
+        f"run loads no reference (**{session.read(whole)}**; the reference's 7.5 GiB are the "
+        "difference), whereas the earlier program loaded all three models in all four runs. With "
+        f"step checkpointing the backward takes **{session.read(backward)}**, somewhat less than "
+        "47.8 GiB, and the peak moves to the optimizer step: AdamW's *foreach* form allocates a "
+        f"temporary as large as the weights, for **{session.read(steps)}** in all. AdamW's fused "
+        "form allocates no such temporary."
     )
 
 

@@ -74,8 +74,8 @@ def intuitor_against_ppo() -> None:
         ),
         key="chart-000",
         height=charts.PLOT + charts.AROUND,
-        alt="Memory of PPO and Intuitor by the length of a response, claimed and planned; the "
-        "line above has the numbers at the slider's place.",
+        alt="Memory of PPO and Intuitor by response length, claimed and planned; the line above "
+        "has the numbers at the slider's position.",
     )
 
 
@@ -217,6 +217,6 @@ def density() -> None:
         ),
         key="chart-003",
         height=charts.PLOT + charts.AROUND,
-        alt="Host RAM of each mode over numbers of prompts; the line above has the numbers at the "
-        "slider's place.",
+        alt="Host RAM of each mode by number of prompts; the line above has the numbers at the "
+        "slider's position.",
     )

@@ -24,10 +24,11 @@ def answered(open_plan: Callable[[Case], None]) -> None:
         if not is_open:
             return
         st.markdown(
-            "The document cuts responses to 1K or 2K tokens so that Intuitor fits. At its own 2K "
-            "of prompt and 4K of response, in its larger batch, eight cards have room to spare: "
-            "**conservative** fits at the upper bound of the estimate, **balanced** with a tenth "
-            f"of the card free, **aggressive** may be tight. {doc_000_plans.alike()}"
+            "The document cuts responses to 1K or 2K tokens so that Intuitor fits. With the "
+            "document's full lengths, 2K prompt tokens and 4K response tokens, in its larger "
+            "batch, eight GPUs have memory to spare: **conservative** fits at the upper bound of "
+            "the estimate, **balanced** fits with a tenth of the GPU free, and **aggressive** may "
+            f"be tight. {doc_000_plans.alike()}"
         )
         cases = doc_000_plans.settings()
         st.table(pd.DataFrame([_row(case) for case in cases]).set_index("Setting"))

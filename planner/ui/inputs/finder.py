@@ -43,7 +43,7 @@ def search_input(idle: Mapping[str, str]) -> None:
         key=KEY,
         placeholder="Find a setting: TP, KV cache, clip, Slurm…",
         label_visibility="collapsed",
-        help="Type what a framework or a paper calls it and press Enter.",
+        help="Type the name that a framework or a paper uses for a setting, and press Enter.",
         icon=":material/search:",
     )
     if not text.strip():
@@ -55,8 +55,8 @@ def search_input(idle: Mapping[str, str]) -> None:
             st.caption(f"{subject.says}  \n{' · '.join(called)}")
         if not subjects.find(text):
             st.markdown(
-                f"No setting here is called “{plain(text[:40])}”. If your framework has one, "
-                "Headroom does not count what it does."
+                f"No setting here is called “{plain(text[:40])}”. If your framework has such a "
+                "setting, Headroom does not count its effect."
             )
 
 

@@ -93,8 +93,8 @@ def _own(draft: Draft) -> None:
             height=120,
             max_chars=MOST_CHARACTERS,
             placeholder="812\n1290\n344\n…",
-            help="Of each response one a line, or a length and how often it was seen. Press "
-            "Ctrl+Enter to use them.",
+            help="One response length per line, or a length and the number of responses that have "
+            "it. Press Ctrl+Enter to use these lengths.",
         )
     elif way == "File":
         uploader(
@@ -103,8 +103,9 @@ def _own(draft: Draft) -> None:
             type=["csv", "txt", "jsonl"],
             max_upload_size=LARGEST_MB,
             on_change=_take_upload,
-            help="Counts: one a line, CSV, or JSON lines. Texts: JSON lines, which a tokenizer "
-            "counts here. Larger files: `python -m planner lengths FILE --tokenizer FOLDER`.",
+            help="Counts: one a line, CSV, or JSON lines. Texts: JSON lines, whose tokens a "
+            "tokenizer counts here. Larger files: `python -m planner lengths FILE --tokenizer "
+            "FOLDER`.",
         )
     else:
         _figures(draft, logs=way == "Log")
@@ -126,7 +127,7 @@ def _figures(draft: Draft, *, logs: bool) -> None:
         key="lengths mean",
         help="As logged: response_length/mean (verl), completions/mean_length (TRL)."
         if logs
-        else "Of responses that no cap cuts.",
+        else "Mean length if no cap cut any response.",
     )
     if logs:
         cut = st.number_input(

@@ -86,7 +86,7 @@ def _other(draft: Draft) -> None:
                 key="pasted config",
                 height=120,
                 placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
-                help="The whole file. Press Ctrl+Enter to use it.",
+                help="Paste the whole file, then press Ctrl+Enter to use it.",
             )
         else:
             uploader(

@@ -33,7 +33,7 @@ def preset_input(draft: Draft) -> None:
         format_func=lambda key: titles[key],
         help=f"{draft.base.task}: {draft.base.description}\n\nA preset is a complete plan that "
         f"never changes once released; links name it as `{draft.preset}`. Recipes are public runs, "
-        "with what was published of them; worked examples are explained on the Examples page.",
+        "with what was published about them; worked examples are explained on the Examples page.",
     )
     changes = differences(draft.base.plan.model_dump(), draft.values)
     # Always there, so that the inputs below keep their place.
@@ -92,7 +92,7 @@ def _differences(changes: tuple[Change, ...]) -> None:
     title = "1 field differs" if count == 1 else f"{count} fields differ"
     with popped(title, KEY, icon=":material/difference:") as opened:
         if opened:
-            st.caption("What differs from the preset, and the way back for each.")
+            st.caption("Each field that differs from the preset, with a button to reset it.")
             with st.container(height=HEIGHT if count > SCROLLS else "content", border=False):
                 for change in changes:
                     _difference(change)

@@ -106,6 +106,6 @@ def _unit() -> None:
         ["GiB", "GB"],
         "unit",
         default="GiB",
-        help="GiB is 2³⁰ bytes, what drivers and PyTorch count in. GB is 10⁹ bytes, what "
-        "sellers say: an “80 GB” H100 has 79.1 GiB, which is 84.9 GB. Sentences use GiB.",
+        help="GiB is 2³⁰ bytes, the unit of drivers and PyTorch. GB is 10⁹ bytes, the unit of "
+        "sellers: an “80 GB” H100 has 79.1 GiB, which is 84.9 GB. Sentences use GiB.",
     )

@@ -89,12 +89,16 @@ def _panel(model: str, seen: tuple[int, bool]) -> None:
         max_upload_size=LARGEST_MB,
         disabled=running,
         on_change=_uploaded,
-        help="The tokenizer.json that lies beside the model's config.json. No code of it runs.",
+        help="The tokenizer.json that lies beside the model's config.json. No code of the "
+        "tokenizer runs.",
     )
     if given is not None:
-        st.caption(f"Counted by {plain(given.name)}, as uploaded.")
+        st.caption(f"Tokens are counted by the uploaded {plain(given.name)}.")
     elif own is not None:
-        st.caption(f"Counted by {plain(model)}'s own tokenizer, which is on this machine.")
+        st.caption(
+            f"Tokens are counted by {plain(model)}'s own tokenizer, which is on this "
+            "machine."
+        )
     else:
         st.caption(
             f"No tokenizer of {plain(model)} is on this machine, and nothing is downloaded: upload "
@@ -144,6 +148,7 @@ def _take(job: Counting, texts: Texts) -> None:
     session.edit({FIELD: to_text(shape)})
     drop()
     st.session_state[TOLD] = (
-        f"Counted {whole:,} texts of {texts.name}, {min(job.found):,} to {max(job.found):,} tokens."
+        f"Counted {whole:,} texts of {texts.name}, from {min(job.found):,} to {max(job.found):,} "
+        "tokens long."
     )
     st.rerun()

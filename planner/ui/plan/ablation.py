@@ -37,15 +37,16 @@ def show(footprint: Footprint) -> None:
         "Optimizations",
         list(known),
         key=key,
-        help="Each is changed alone: what the plan has is taken out, what it lacks is added. They "
-        "do not add up: what one saves depends on the others.",
+        help="Each optimization is changed alone: it is removed where the plan has it, and added "
+        "where the plan lacks it. Savings do not add up, because each depends on the other "
+        "optimizations.",
     )
     measure = segments(
         "Memory of",
         (CARD, TRAINER),
         "ablation measure",
         default=TRAINER if footprint.engine_bytes else CARD,
-        help="What vLLM reserves is a setting; Training only leaves it out.",
+        help="vLLM's reservation is a setting; “Training only” leaves that reservation out.",
     )
     if not names:
         st.caption("Choose at least one.")

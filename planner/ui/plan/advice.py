@@ -107,7 +107,8 @@ def _wanted(place: DeltaGenerator, footprint: Footprint) -> bool:
             on_click=_want,
             icon=":material/speed:",
             type="primary",
-            help="Shows what it could buy: a faster step, or fewer GPUs. Nothing changes yet.",
+            help="Shows what the free memory could buy: a faster step, or fewer GPUs. Nothing "
+            "changes yet.",
         )
     return False
 
@@ -127,11 +128,15 @@ def _fit(place: DeltaGenerator, advice: Advice) -> None:
     with place:
         if not ways:
             st.markdown(
-                "Nothing tried makes this plan start. **GPU options**, below, tries every GPU."
+                "None of the changes tried makes this plan start. **GPU options**, below, tries "
+                "every GPU."
             )
             return
         if not ways[0].fits:
-            st.markdown("Nothing tried makes it fit with 10% to spare; this comes closest.")
+            st.markdown(
+                "None of the changes tried makes this plan fit with 10% to spare; this one "
+                "comes closest."
+            )
         for number, one in enumerate(ways):
             first = number == 0
             suggested.card(
@@ -154,15 +159,15 @@ def _room(place: DeltaGenerator, advice: Advice) -> None:
     used, faster, cheaper = advice.used, advice.faster, advice.cheaper
     with place:
         if not faster and not cheaper:
-            st.markdown("Nothing tried makes a step faster or the run cheaper.")
+            st.markdown("None of the changes tried makes a step faster or the run cheaper.")
         if used is not None and len(used.edits) > 1:
             suggested.card(used, "room-all", lead="All together", first=True)
         suggested.cards(faster[:SHOWN], "faster")
         suggested.cards(cheaper, "cheaper")
         if faster and not any(one.seconds.sure for one in faster):
             st.caption(
-                "Faster by the estimate, but each gain is within the error of the times. A trial "
-                "would tell."
+                "These changes are faster by the estimate, but each gain is within the error of "
+                "the times. A trial would tell."
             )
 
 
@@ -190,7 +195,7 @@ def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice
     if not found:
         st.caption("No single change makes this plan run or saves memory.")
     elif not fits and not any(one.fits for one in found):
-        st.caption("None of these is enough by itself.")
+        st.caption("None of these changes is enough by itself.")
     suggested.cards(found[:SHOWN], "apply")
     if pairs:
         st.markdown("**Two together**" + (", one in the memory the other frees" if fits else ""))
@@ -220,7 +225,7 @@ def _idle(place: DeltaGenerator, advice: Advice) -> None:
     found = together(advice.idle)
     with place:
         if not found:
-            st.markdown("Everything that is often tried changes the peak here.")
+            st.markdown("Every change that is often tried does change the peak here.")
             return
         st.markdown("**Often tried, no help here**")
         lines = (f"- **{name[0].upper()}{name[1:]}**: {labelled(why)}." for name, why in found)

@@ -26,7 +26,7 @@ def notice(place: str) -> None:
                 key=f"undo-applied-{place}",
                 on_click=session.take_back_applied,
                 icon=":material/undo:",
-                help="Resets every setting to what it was before.",
+                help="Resets every setting to its value from before.",
             )
             icon = ":material/rocket_launch:"
             st.page_link("pages/launch.py", label="Go to Launch", icon=icon)

@@ -36,8 +36,9 @@ def show(footprint: Footprint) -> None:
         views,
         key,
         label_visibility="collapsed",
-        help="GPU options: every GPU of the catalog, by count. Ablation: what each optimization "
-        "of the plan saves. Reference: where its log-probs come from.",
+        help="GPU options: the plan on every GPU of the catalog, in several counts. Ablation: what "
+        "each optimization of the plan saves. Reference: where the reference's log-probs come "
+        "from.",
     )
     draw = {GPUS: other_gpus.show, ABLATION: ablation.show, REFERENCE: _reference}
     if view in draw:

@@ -31,12 +31,13 @@ POLL = "500ms"
 WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
-    "The rest of the plan stays the same; a plan of one GPU is sharded with FSDP2 on more. Prices "
-    "are the middle of each GPU's listed range; without one there is no cost."
+    "The rest of the plan stays the same; a plan for one GPU is sharded with FSDP2 on several "
+    "GPUs. Prices are the middle of each GPU's listed range; a GPU without a listed price has no "
+    "cost."
 )
 MEND = (
-    "Changes settings of each plan that is out of memory until it fits, as Make it fit does; "
-    "keeps model, lengths and GPUs. Takes 5 to 15 seconds."
+    "For each plan that is out of memory, changes settings until the plan fits, as Make it fit "
+    "does; keeps model, lengths and GPUs. Takes 5 to 15 seconds."
 )
 
 

@@ -70,7 +70,7 @@ def choice(footprint: Footprint) -> Phase:
         label_visibility="collapsed",
         on_change=_chosen,
         format_func=lambda name: f"{name} (peak)" if name == worst else name,
-        help="Breakdown and advice are of this phase. A click on its bar chooses it, too.",
+        help="Breakdown and advice are of this phase. You can also click a phase's bar.",
     )
     return chosen(footprint)
 

@@ -30,10 +30,11 @@ YIELDED = {
     "hfu": "**{}** HFU",
 }
 MEANING = (
-    "Tokens/s per GPU: prompt and response tokens of a step, over its whole time and all GPUs.  \n"
-    "MFU, model FLOPs utilization: FLOPs of forward and backward against the GPU's peak in the "
-    "update's time.  \nHFU, hardware FLOPs utilization: the same with recompute and padding.  \n"
-    "GPU-hours: all GPUs of the plan, for the whole run.  \nIn brackets: error on published runs."
+    "Tokens/s per GPU: prompt and response tokens of a step, divided by the step time and by all "
+    "GPUs.  \nMFU, model FLOPs utilization: FLOPs of forward and backward, divided by the FLOPs "
+    "that the GPU's peak allows in the update's time.  \nHFU, hardware FLOPs utilization: as MFU, "
+    "but recompute and padding count too.  \nGPU-hours: all GPUs of the plan, for the whole run.  "
+    "\nIn brackets: error on published runs."
 )
 
 
@@ -60,7 +61,7 @@ def _lengths(footprint: Footprint) -> None:
             st.caption(f"Times assume {words(plan)}, after {prompts(plan)}.")
         return
     other = compute.footprint(plan.changed(length_distribution=shape))
-    took = f" With typical lengths: **{_step(other)}** a step." if other.step_seconds else ""
+    took = f" With typical lengths a step takes **{_step(other)}**." if other.step_seconds else ""
     with row("lengths-offer"):
         st.markdown(
             f":small[:material/straighten: Times assume **{words(plan)}**, after {prompts(plan)}."
@@ -70,8 +71,8 @@ def _lengths(footprint: Footprint) -> None:
         st.button(
             "Use a typical length distribution",
             key="use-typical",
-            help=f"As in published runs: {named(shape)}. Memory stays planned for the longest; "
-            "time and cost change.",
+            help=f"As in published runs: {named(shape)}. Memory stays planned for the longest "
+            "response; time and cost change.",
             on_click=session.apply,
             args=({"length_distribution": shape},),
         )
@@ -172,7 +173,10 @@ def explain_time(term: TimeTerm) -> None:
     st.caption(labelled(f"{measured}Source: {term.source}.{left_out}"))
     if term.low is not None and term.high is not None:
         own = read_seconds_bounds(float(term.seconds), float(term.low), float(term.high))
-        st.caption(f"Range by its own assumption: {own}. The phase's range is from runs.")
+        st.caption(
+            f"Range from this term's own assumption: {own}. The phase's range comes from "
+            "published runs."
+        )
 
 
 def rates(footprint: Footprint, price: Cost) -> None:

@@ -29,7 +29,7 @@ def share(footprint: Footprint) -> None:
         left,
         default=KINDS[0],
         help="A short link names a preset that never changes, and the fields that differ from it. "
-        "A complete one names every field. Both mean the same for ever.",
+        "A complete link names every field. Both links keep their meaning in every version.",
     )
     with right:
         download(

@@ -47,7 +47,11 @@ LIMITS = {
 }
 """Labels of a wish's own fields."""
 FILTERS = {
-    "vendor": ("Vendor", "Any vendor", "Only GPUs of this vendor, yours included."),
+    "vendor": (
+        "Vendor",
+        "Any vendor",
+        "Only GPUs of this vendor; the filter applies to your GPU, too.",
+    ),
     "provider": (
         "Provider",
         "Any provider",
@@ -56,8 +60,8 @@ FILTERS = {
     "offer": (
         "Price",
         "List price",
-        "List price: the middle of the catalog's range. On demand or spot: the cheapest such price "
-        "that a provider lists; GPUs without one are left out.",
+        "List price: the middle of the catalog's range. On demand or spot: the cheapest price of "
+        "that kind that a provider lists; GPUs without such a price are left out.",
     ),
 }
 """Label of each filter, what it is called where it filters nothing, and its help."""
@@ -75,7 +79,7 @@ def form(plan: Plan, running: bool) -> None:
             list(GOALS),
             key="wish:goal",
             format_func=lambda name: GOALS[name].label,
-            help="How plans that fit are ranked. The first and the two about lengths and "
+            help="How plans that fit are ranked. The first goal and the goals about lengths and "
             "micro-batches keep your GPU unless you allow others.",
         )
         framework.selectbox(
@@ -84,7 +88,8 @@ def form(plan: Plan, running: bool) -> None:
             key="wish:framework",
             format_func=partial(choices.name, "framework"),
             help="The framework whose launch script the plans get. If the plan's own framework has "
-            "none for this method, another is preselected; settings you left open follow it.",
+            "no launch script for this method, another framework is preselected; settings that you "
+            "left open follow that framework.",
         )
         most.number_input(
             LIMITS["max_gpus"],
@@ -93,7 +98,8 @@ def form(plan: Plan, running: bool) -> None:
             None,
             key="wish:max_gpus",
             placeholder=f"{plan.gpus:,}, as now",
-            help=f"Plans on fewer GPUs are searched too. Empty: exactly {plan.gpus:,}, as now.",
+            help="Plans on fewer GPUs are searched too. Empty: the plans use as many GPUs as now, "
+            f"{plan.gpus:,}.",
         )
         for place, name in ((budget, "budget_usd"), (deadline, "deadline_hours")):
             place.number_input(
@@ -123,8 +129,8 @@ def form(plan: Plan, running: bool) -> None:
             key="wish:cards",
             format_func=_cards().__getitem__,
             placeholder="Every GPU with a listed price",
-            help=f"Yours, {facts_of(plan).gpu.name}, is always one of them. Choose it alone to "
-            "stay on it.",
+            help=f"Your own GPU, {facts_of(plan).gpu.name}, is always allowed. Choose only that "
+            "GPU to stay on it.",
         )
         for place, (name, (label, every, about)) in zip(
             st.columns(3), FILTERS.items(), strict=True

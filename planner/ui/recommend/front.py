@@ -51,8 +51,8 @@ def front(plan: Plan, found: Found) -> None:
     )
     st.caption(
         f"{found.knee} Pareto front: no estimated plan is both cheaper and faster than one of "
-        "these. Whiskers: error seen on published runs. Errors move together, so trust the ranking "
-        "more than the numbers."
+        "these. Whiskers: error seen on published runs. Errors of the plans are correlated, so "
+        "trust the ranking more than the numbers."
     )
     shown = table.rename(columns={"name": "GPUs", "word": "Verdict", **COLUMNS})
     st.dataframe(
@@ -71,7 +71,7 @@ def front(plan: Plan, found: Found) -> None:
             range(len(table)),
             key=PLACE,
             format_func=lambda one: _called(table, one),
-            help="You can also click a point.",
+            help="You can also click a point of the chart.",
         )
         st.markdown(f"{from_to(changes) or 'Your plan, unchanged'}.")
         with st.container(horizontal=True):

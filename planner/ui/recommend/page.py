@@ -37,7 +37,7 @@ def page(plan: Plan) -> None:
     if mine is None:
         st.caption(
             "You get up to four different plans: conservative, balanced, aggressive, and the knee "
-            "of the Pareto front. The recommended one is then checked with a dry run."
+            "of the Pareto front. The recommended plan is then checked with a dry run."
         )
         return
     mine.follow_up()

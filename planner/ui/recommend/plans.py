@@ -116,7 +116,8 @@ def _check(mine: Asked, one: Recommendation) -> None:
             icon=":material/play_arrow:",
             on_click=mine.check,
             args=(one.plan,),
-            help="Runs the real step on fake tensors and counts every byte. No GPU, a few seconds.",
+            help="Runs the real step on fake tensors and counts every byte. Needs no GPU and takes "
+            "a few seconds.",
         )
         if job is not None and job.error:
             st.caption(f"The dry run failed: {said(job.error)}")

@@ -30,6 +30,6 @@ def prices(plans: Sequence[Plan]) -> None:
         alt = "What providers ask for these GPUs, with date and source"
         text_table(pd.DataFrame([*rows, *none], columns=COLUMNS), "prices-table", alt, most=8)
         st.caption(
-            "Unless you choose a provider or a kind above, costs use the middle of each GPU's "
-            "listed range. These prices are copies: check the provider before you rent."
+            "Unless you choose a provider or a kind of price above, costs use the middle of each "
+            "GPU's listed range. These prices are copies: check the provider before you rent."
         )

@@ -23,7 +23,7 @@ def ties(found: Found) -> None:
     if not found.ties:
         return
     st.subheader("Ties", anchor="ties")
-    st.caption("These are within the error of a recommended plan: too close to call.")
+    st.caption("These plans are within the error of a recommended plan: too close to call.")
     table = pd.DataFrame(
         [
             (tie.of, tie.figure, tie.apart, changes_in_words(tie.changes) or "nothing")
@@ -38,7 +38,7 @@ def misses(plan: Plan, found: Found) -> None:
     """Nothing fits: what would do, then what comes closest and what each lacks."""
     tell("bad", "No plan within these limits fits.")
     if not found.misses:
-        st.markdown("More GPUs of this kind, or any larger one of the catalog, do not help either.")
+        st.markdown("Neither more GPUs of this kind nor any larger GPU of the catalog would help.")
     for number, miss in enumerate(_each_kind(found.misses)):
         with st.container(border=True, key=f"miss:{number}"):
             st.markdown(

@@ -31,7 +31,7 @@ def apply_button(
         disabled=same,
         on_click=_open,
         args=(found,),
-        help="Makes it your plan and opens the Plan page, where you can undo it.",
+        help="Makes this plan yours and opens the Plan page, where you can undo the change.",
         **more,
     )
 
@@ -56,5 +56,5 @@ def take(found: Plan) -> None:
 
 def pin_button(found: Plan, name: str, key: str) -> None:
     """Keep the plan for the Compare page, and in the link."""
-    about = "Puts it on the Compare page, beside your plan."
+    about = "Puts this plan on the Compare page, beside your plan."
     pins.button(Pinned(found, name), key, "Pin to Compare", "Pinned", about)

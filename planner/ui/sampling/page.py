@@ -113,15 +113,16 @@ def _figures(found: SamplingEstimate) -> None:
             "Time",
             UNKNOWN if found.seconds is None else f"≈ {read_seconds(found.seconds)}",
             "embed and search",
-            "At assumed rates, listed below for each stage. A run first measures your machine.",
+            "The time assumes rates, listed below for each stage. A run first measures your "
+            "machine's rates.",
         ),
         (
             "Disk",
             session.read(found.disk_bytes),
             f"fp16: {session.read(disk.half.bytes)}",
-            f"What this mode writes: embeddings, neighbours, weights. Embeddings take "
-            f"{session.read(disk.raw.bytes)} in fp32; compressed in {plan.dtype}, as planned, "
-            f"{session.read(disk.compressed.bytes)}.",
+            "What this mode writes: embeddings, neighbours, weights. Embeddings take "
+            f"{session.read(disk.raw.bytes)} in fp32, or {session.read(disk.compressed.bytes)} "
+            f"compressed in {plan.dtype}, as planned.",
         ),
         (
             "Online works up to",
@@ -133,8 +134,8 @@ def _figures(found: SamplingEstimate) -> None:
             "Recall",
             "exact" if plan.index != "faiss-ivf" else "not measured",
             "of neighbours",
-            "Exact and flat indexes compare all pairs. An IVF index misses some; a run measures "
-            "how many.",
+            "Exact and flat indexes compare all pairs. An IVF index misses some neighbours; a run "
+            "measures how many.",
         ),
         a_row=3,
         width=150,
@@ -147,7 +148,7 @@ def _stages(found: SamplingEstimate) -> None:
     plan = found.plan
     capacity = unit.value(plan.host_ram) if plan.host_ram else None
     st.caption(
-        "In the order in which they run."
+        "Stages in the order in which they run."
         + (f" Host RAM: {session.read(plan.host_ram)}." if plan.host_ram else "")
     )
     st.altair_chart(
@@ -217,12 +218,12 @@ def _growth(found: SamplingEstimate) -> None:
         ),
         key="sampling-growth",
         height=charts.CURVE + 110,
-        alt="Host RAM of each mode over numbers of prompts.",
+        alt="Host RAM of each mode by number of prompts.",
     )
     if plan.index == "faiss-ivf":
         st.caption(
-            "Streaming is shown with a flat index unless it is this plan's mode: an IVF index "
-            "keeps every vector in memory."
+            "Streaming is shown with a flat index unless streaming is this plan's mode, because an "
+            "IVF index keeps every vector in memory."
         )
 
 
@@ -252,7 +253,9 @@ def _terms(found: SamplingEstimate) -> None:
     for term in found.disk:
         _term("sampling:disk", term)
     width = BYTES[found.plan.dtype] * found.dimensions
-    st.caption(f"One embedding has {found.dimensions:,} values, {width:,} bytes when stored.")
+    st.caption(
+        f"One embedding has {found.dimensions:,} values and takes {width:,} bytes when stored."
+    )
 
 
 def _term(place: str, term: Term) -> None:

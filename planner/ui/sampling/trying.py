@@ -41,7 +41,8 @@ from planner.wording.display import plain
 
 WHAT = (
     "Embeds your prompts, finds their nearest neighbours and writes sampling weights for a "
-    "trainer. It measures this machine for ten seconds first. Closing the page does not stop it."
+    "trainer. A run first measures this machine for ten seconds. Closing the page does not stop "
+    "the run."
 )
 OFF = (
     "**Runs are off on this server.** They use its CPU and memory. To allow them, start the app "
@@ -88,7 +89,8 @@ def _choices(plan: SamplingPlan) -> dict[str, Any] | None:
     if not models:
         st.caption(
             f"A model is a folder in `{plain(str(data_folder() / 'models'))}` with config.json, "
-            "tokenizer.json and safetensors; larger files of prompts go to `prompts` beside it."
+            "tokenizer.json and safetensors; larger files of prompts go to the folder `prompts` "
+            "beside `models`."
         )
     if plan.assembly != "in-place":
         st.caption("Runs always write embeddings in place.")
@@ -161,7 +163,7 @@ def _memory(events: Sequence[Mapping[str, Any]], key: str) -> None:
         st.altair_chart(
             charts.memory(pd.DataFrame(points), pd.DataFrame(began), unit.name, ink()),
             key=key,
-            alt="Host RAM and GPU memory over the run's seconds.",
+            alt="Host RAM and GPU memory over the time of the run.",
         )
 
 
@@ -260,7 +262,7 @@ def _result(result: SamplingResult) -> None:
         st.altair_chart(
             charts.densities(pd.DataFrame(bins, columns=["low", "high", "prompts"]), ink()),
             key="sampling-run-densities",
-            alt="How many prompts lie how far from their nearest neighbours.",
+            alt="Number of prompts by distance from their nearest neighbours.",
         )
     left, right = st.columns(2)
     for place, name, examples in (
@@ -284,9 +286,9 @@ def _result(result: SamplingResult) -> None:
         download("Result (JSON)", text, f"sampling-{result.id}.json", "sampling-run-json")
     st.caption(
         plain(
-            f"Of {made.model.rpartition('/')[2]} ({made.identity[:24]}…), {made.pooling}, "
-            f"{made.neighbours} neighbours, {made.index}, {made.created[:10]}. The samplers "
-            "reject these weights for other prompts."
+            f"Weights made with {made.model.rpartition('/')[2]} ({made.identity[:24]}…), "
+            f"{made.pooling}, {made.neighbours} neighbours, {made.index}, {made.created[:10]}. The "
+            "samplers reject these weights if the prompts differ."
         )
     )
 

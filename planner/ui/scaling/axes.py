@@ -122,7 +122,7 @@ def border(rows: pd.DataFrame, field: str, unit: str) -> str:
     if runs.all():
         return f"Runs at every valid value from {low[0]} to {high[1]}."
     if not runs.any():
-        return f"Runs nowhere from {low[0]} to {high[1]}."
+        return f"Runs at no value from {low[0]} to {high[1]}."
     first, last = (_said(rows[field][runs].iloc[place], unit) for place in (0, -1))
     if runs.iloc[0]:
         return f"{MOST[field]}: **{last[1]}**."

@@ -50,8 +50,8 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         readings,
         "reading as",
         place,
-        help="Ratio to this plan: divided by this plan's own value. B ÷ A: plan B divided by plan "
-        "A at the same place.",
+        help="Ratio to this plan: each value divided by this plan's value. B ÷ A: plan B's value "
+        "divided by plan A's value at the same point of the axis.",
     )
     return Choice(field, low, high, members, reading, own_peak.switch(place))
 
@@ -94,7 +94,7 @@ def _cards(plan: Plan) -> tuple[str, ...]:
             default=cards(plan),
             key="cards on axis",
             format_func=known.__getitem__,
-            help="By default the plan's own and all with a listed price. GPUs whose usable memory "
-            "nobody has reported are not offered.",
+            help="By default the plan's own GPU and all GPUs with a listed price. GPUs whose "
+            "usable memory nobody has reported are not offered.",
         )
     )

@@ -125,7 +125,7 @@ def _holes(plan: Plan, choice: Choice, whole: pd.DataFrame) -> list[str]:
     if len(within) - len(refused) < EVEN:
         rules = broken(plan, choice.field, refused.astype(int).tolist())
         told = "; ".join(f"{said(one.why).rstrip('.')} ({one.values:,})" for one in rules)
-        lines.append(f"All valid ones are drawn. Rules that the others break: {told}.")
+        lines.append(f"All valid values are drawn. Rules that the other values break: {told}.")
     return lines
 
 

@@ -19,8 +19,8 @@ def switch(place: Any = st) -> bool:
         key="own peak",
         on_change=_turn,
         help="The most that the trainer's tensors request at once (requested_bytes in PyTorch's "
-        "memory statistics). The GPU's peak also holds vLLM's reservation, which hides how "
-        "training grows.",
+        "memory statistics). The GPU's peak also includes vLLM's reservation, which hides how "
+        "training memory grows.",
     )
     return chosen
 

@@ -78,7 +78,7 @@ def drawn(
 
 def _missing(plan: Plan, found: Sequence[Panel]) -> str:
     if len(found) == 1:
-        return "No plan here runs with a known step time."
+        return "No plan in this range runs and has a known step time."
     priced = compute.price(plan).price_per_gpu_hour is not None
     return "" if priced else "No cost: the catalog has no price for this GPU."
 

@@ -139,7 +139,7 @@ def _wished(text: str) -> tuple[str, tuple[Problem, ...]]:
             raise ValueError(f"has {short(strange[0])}, which is no card of the catalog")
     except ValueError as error:
         said = f"{WISH} {error}".rstrip(".")
-        return "", (Problem(WISH, f"{said}.", "Ask again on Recommend; the plan is kept."),)
+        return "", (Problem(WISH, f"{said}.", "Ask again on Recommend; the plan is unchanged."),)
     return wishes.to_text(wish), ()
 
 

@@ -21,10 +21,10 @@ ALLOCATIONS = {
 }
 """How a device's allocations are kept, and where to look at them."""
 MEANING = {
-    "cpu": "Memory is what the step asks for at each phase's peak; time is of this processor, "
-    "and nobody predicts that.",
-    "cuda": "Memory is what PyTorch's allocator holds at each phase's peak; time is predicted by "
-    "the estimate, and measured with device events.",
+    "cpu": "Memory is what the step requests at each phase's peak; time is measured on this CPU "
+    "and has no prediction.",
+    "cuda": "Memory is what PyTorch's allocator has reserved at each phase's peak; time is "
+    "predicted by the estimate, and measured with device events.",
 }
 
 
@@ -93,7 +93,7 @@ def _open(link: str) -> None:
 def _notes(result: TrialResult, key: str) -> None:
     versions = result.environment.versions if result.environment else {}
     lines = [
-        f"Trial {result.id} of {result.created}, {read_seconds(result.seconds)} in all, on "
+        f"Trial {result.id} of {result.created} took {read_seconds(result.seconds)} in all on "
         f"{result.where}: {read_count(result.warm_up, 'step')} of warm-up, {result.steps} "
         f"measured, lengths {result.lengths}, weights {result.weights}.",
         *result.notes,

@@ -30,11 +30,12 @@ from planner.wording.display import plain
 
 WHAT = (
     f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peak rates this GPU reaches in "
-    "GEMMs, memory and copies. Estimates can then use that instead of published runs."
+    "GEMMs, memory access and copies. Estimates can then use these shares instead of published "
+    "runs."
 )
 NO_CARD = (
-    "No NVIDIA GPU here, and a CPU benchmark changes no estimate. On a machine with a GPU run "
-    "`python -m planner benchmark`."
+    "There is no NVIDIA GPU here, and a CPU benchmark changes no estimate. On a machine with a "
+    "GPU, run `python -m planner benchmark`."
 )
 
 
@@ -71,7 +72,7 @@ def _panel(running: list[BenchmarkState], device: str) -> None:
             disabled=bool(running),
             on_click=controls.start,
             args=("benchmark", process.start, device),
-            help="Not while a trial runs on it: both would be wrong.",
+            help="Do not run this during a trial on the same GPU: both results would be wrong.",
         )
         for one in running:
             name = one.identifier
@@ -118,7 +119,8 @@ def _result(found: CardBenchmark, plan: Plan) -> None:
                 "Apply to this plan",
                 obstacle(speeds, plan),
                 session.speeds() == speeds,
-                "The link carries it, so that whoever opens it sees the same times.",
+                "The link then carries the benchmark, so whoever opens the link sees the same "
+                "times.",
             )
         st.button(
             "Remove",
@@ -126,5 +128,5 @@ def _result(found: CardBenchmark, plan: Plan) -> None:
             icon=":material/delete:",
             on_click=_remove,
             args=(found.id,),
-            help="Deletes this benchmark from the machine; a link that carries it stays.",
+            help="Deletes this benchmark from the machine; links that carry the benchmark keep it.",
         )

@@ -115,8 +115,8 @@ def _offer(factors: Factors, why_not: str) -> None:
         "Apply to the estimate",
         why_not,
         session.calibration() == factors,
-        "Phase by phase. The link carries it, so that whoever opens it sees the same; it can be "
-        "taken off.",
+        "Calibrates phase by phase. The link then carries the calibration, so whoever opens the "
+        "link sees the same estimate; you can take the calibration off.",
     )
 
 

@@ -48,7 +48,9 @@ def section() -> None:
         elif chosen != Filter(limit=LISTED):
             st.caption("No stored trial matches.")
         else:
-            st.caption("No trial is stored yet. One is stored when it ends, or when you import it.")
+            st.caption(
+                "No trial is stored yet. A trial is stored when it ends, or when you import it."
+            )
         _files(history, chosen, bool(lines))
     except HistoryError as error:
         doubt(error)
@@ -93,7 +95,7 @@ def _lines(history: History, lines: list[Summary]) -> None:
     names = [lines[place].id for place in event.selection.rows if place < len(lines)]
     results = [one for one in map(history.get, names[:2]) if one is not None]
     if not names:
-        st.caption("Select one trial to open it, two to compare.")
+        st.caption("Select one trial to open it, or two to compare them.")
         return
     if len(names) > 2:
         st.caption(f"{len(names)} trials selected; select two to compare.")
@@ -103,7 +105,10 @@ def _lines(history: History, lines: list[Summary]) -> None:
         _two(results[0], results[1])
     label = "Delete" if len(names) == 1 else f"Delete {len(names)}"
     with st.popover(label, icon=":material/delete:"):
-        st.markdown("Deletes the trial and its files for good. Export first to keep them.")
+        st.markdown(
+            "Deletes the trial and its files for good. Export the trial first if you want to keep "
+            "it."
+        )
         st.button("Yes, delete", key="trial-delete", on_click=_delete, args=(tuple(names),))
 
 
@@ -175,7 +180,7 @@ def _delete(identifiers: tuple[str, ...]) -> None:
         return
     said = f"{rows.trials(len(identifiers) - len(left))} deleted."
     if left:
-        said += f" Not over yet, so stop it first: {', '.join(left)}."
+        said += f" Not deleted, because still under way: {', '.join(left)}. Stop them first."
     st.session_state[SAID] = ("", said)
 
 

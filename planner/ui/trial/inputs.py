@@ -40,8 +40,8 @@ DEVICES = {"cuda:0": "A GPU that Ray picks", "cpu": "CPU"}
 CARDS = 8
 """Most cards that are asked of one node; Ray says when none has as many."""
 HELP = (
-    "On the cluster the trial runs as a job on one node. Planner and plan are sent there; progress "
-    "and result come back and are kept here."
+    "On the cluster the trial runs as a job on one node. Headroom's code and the plan are sent to "
+    "the cluster; progress and result come back and are stored here."
 )
 
 
@@ -74,7 +74,7 @@ def device() -> str:
         "Device",
         DEVICES,
         "trial-cluster-device",
-        help="The trial waits until Ray finds a node that has it free.",
+        help="The trial waits until Ray finds a node on which this device is free.",
     )
 
 
@@ -123,7 +123,7 @@ def _length_of_it() -> dict[str, Any]:
         1,
         100,
         STEPS,
-        "After the warm-up; the time shown is their median.",
+        "Steps after the warm-up; the time shown is the median of these steps.",
     )
     minutes = _number(
         two,
@@ -132,14 +132,15 @@ def _length_of_it() -> dict[str, Any]:
         1,
         120,
         round(LIMIT_SECONDS / 60),
-        "The trial is ended when it has taken this long, imports included.",
+        "The trial is stopped when it has run this long, imports included.",
     )
     lengths = named_choice(
         "Lengths",
         LENGTHS,
         "trial-lengths",
         three,
-        help="Full batches need the most memory; random lengths are nearer to a run's time.",
+        help="Full batches need the most memory; random lengths take a time closer to a real "
+        "run's.",
     )
     return {"steps": steps, "limit_seconds": 60.0 * minutes, "lengths": lengths}
 
@@ -151,8 +152,8 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
         LAYERS,
         "trial-layers",
         one,
-        help="If the model is too large for this device, two shallower ones of the same width run, "
-        "and the whole one is extrapolated from both.",
+        help="If the model is too large for this device, two models with fewer layers and the same "
+        "width run, and the result for all layers is extrapolated.",
     )
     cap = _number(
         two,
@@ -161,7 +162,7 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
         0.0,
         100_000.0,
         0.0,
-        "Simulates a smaller GPU: above it the trial runs out of memory. 0 is no cap.",
+        "Simulates a smaller GPU: above the cap the trial runs out of memory. 0 is no cap.",
     )
     found: dict[str, Any] = {"cap_bytes": round(cap * GIB)} if cap else {}
     world = int(quantities(plan).training_gpus)
@@ -175,8 +176,8 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
             format_func=lambda count: (
                 f"One process, as rank 0 of {world}" if count == 1 else f"{count} processes"
             ),
-            help="One process holds what one rank holds, without the time of collectives; several "
-            "exchange their shards for real.",
+            help="One process has the memory of one rank, without the time of collectives; several "
+            "processes really exchange their shards.",
         )
     if layers == ALL:
         found["truncate"] = "never"
@@ -185,7 +186,7 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
 
 def _two_depths(plan: Plan) -> tuple[int, ...]:
     most = layers_of(plan)
-    help = f"Layers of the model's {most}."
+    help = f"Layers to run, of the {most} that the model has."
     return tuple(
         int(_number(column, label, f"trial-depth-{n}", 1, most, min(most, value), help))
         for n, (column, label, value) in enumerate(
@@ -202,9 +203,9 @@ def _files() -> dict[str, Any]:
             "Model folder",
             key="trial-model-folder",
             placeholder="random weights",
-            help="A folder on this machine with config.json and safetensors. Empty runs random "
-            "weights, which take the same memory; random routers spread tokens evenly over "
-            "experts, and trained ones do not.",
+            help="A folder on this machine with config.json and safetensors. Empty: random "
+            "weights, which take the same memory. Random routers spread tokens evenly over "
+            "experts; trained routers do not.",
         )
         if folder.strip():
             found["model_folder"] = existing_folder(folder.strip())

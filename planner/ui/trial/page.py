@@ -25,7 +25,7 @@ from planner.units import read_seconds
 
 WHAT = (
     "Runs a few real training steps of this plan on the machine that serves this page, and shows "
-    "measured beside predicted. Closing the page does not stop it."
+    "measured values beside predicted ones. Closing the page does not stop the trial."
 )
 OFF = (
     "**Trials are off on this server.** Each takes a minute or more of its machine. To turn them "
@@ -33,7 +33,8 @@ OFF = (
     "without a proxy."
 )
 ALONE = (
-    "On your own machine, `python -m planner trial LINK` runs the same trial; *Plan* has the link."
+    "On your own machine, `python -m planner trial LINK` runs the same trial; the *Plan* page has "
+    "the link."
 )
 PROCESSOR = "cpu"
 
@@ -80,11 +81,11 @@ def _device() -> str:
     if names:
         names[PROCESSOR] = "CPU"
         return named_choice(
-            "Device", names, "trial-device", help="Of the machine that serves this page."
+            "Device", names, "trial-device", help="A device of the machine that serves this page."
         )
     st.markdown(
-        ":material/memory: No NVIDIA GPU here, so the trial runs on the **CPU**. Memory compares, "
-        "speed does not."
+        ":material/memory: No NVIDIA GPU here, so the trial runs on the **CPU**. Memory can be "
+        "compared with a GPU's, speed cannot."
     )
     return PROCESSOR
 

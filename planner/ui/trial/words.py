@@ -67,8 +67,8 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
         reasons.append(f"{depths} layers ran; the figures are extrapolated to all layers.")
     if result.censored:
         reasons.append(
-            "PyTorch had to free its cache to go on, so these peaks are what was left of the GPU, "
-            "not what the step needs. Free the GPU and run again."
+            "PyTorch had to free its cache to go on, so these peaks show how much of the GPU was "
+            "free, not how much the step needs. Free the GPU and run the trial again."
         )
     doubtful = worst is None or result.censored or worst.above > CLOSE
     tone: Tone = "doubt" if doubtful else "good"
@@ -76,13 +76,13 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
     verdict = result.measured.verdict if result.measured else None
     if device.kind == "cpu":
         reasons.append(
-            "It ran on a CPU: its tensors compare, GPU speed and what a GPU needs beside tensors "
-            f"do not. {_of_the_plan(plans)}"
+            "The trial ran on a CPU: tensor memory can be compared with a GPU's; speed and the "
+            f"memory that a GPU needs beside tensors cannot. {_of_the_plan(plans)}"
         )
     elif device.gpu != plan.gpu:
         card = card_names().get(plan.gpu, plan.gpu)
         reasons.append(
-            f"It ran on {device.name}, and the plan is for {card}. {_of_the_plan(plans)}"
+            f"The trial ran on {device.name}, but the plan is for {card}. {_of_the_plan(plans)}"
         )
     elif verdict is not None and not result.censored:
         tones: Mapping[str, Tone] = {"fits": tone, "tight": "doubt", "out of memory": "bad"}
@@ -103,7 +103,7 @@ def _step(tone: Tone, worst: Pair | None) -> str:
 
 def _agreement(worst: Pair | None, unit: Unit) -> str:
     if worst is None:
-        return "There is no dry run beside it."
+        return "There is no dry run to compare the trial with."
     farthest = (
         f"{worst.phase}, {unit.read(worst.measured_bytes)} measured and "
         f"{unit.read(worst.predicted_bytes)} predicted"
@@ -117,7 +117,7 @@ def _agreement(worst: Pair | None, unit: Unit) -> str:
 
 
 ENDS: Mapping[str, tuple[Tone, str, str]] = {
-    "will not fit": ("bad", "It will not fit here, so nothing was run.", ""),
+    "will not fit": ("bad", "The trial will not fit here, so nothing was run.", ""),
     "stopped": ("neutral", "Stopped; nothing was measured.", ""),
     "killed": (
         "bad",
@@ -152,13 +152,13 @@ def _unfinished(result: TrialResult, unit: Unit) -> Words:
         verdict = f"Out of memory in {ended.phase}."
         if ended.asked_bytes is not None and ended.live_bytes is not None:
             told.append(
-                f"It asked for {unit.read(ended.asked_bytes)} more while "
+                f"The trial asked for {unit.read(ended.asked_bytes)} more while "
                 f"{unit.read(ended.live_bytes)} were in use."
             )
         if ended.predicted is not None:
             agreed = "would not fit either" if ended.predicted.out_of_memory else "would fit"
             told.append(
-                f"The dry run says {unit.read(ended.predicted.bytes)} in that phase, which "
+                f"The dry run predicts {unit.read(ended.predicted.bytes)} in that phase, which "
                 f"{agreed}."
             )
         todo = _fitting(result)
