@@ -21,7 +21,7 @@ def compared(folder: Path) -> Iterator[str]:
     yield "### 8-bit experts beside bf16's\n"
     yield (
         "Milliseconds divided by those of bf16 at the same shape, by number of tokens: the median "
-        "over shapes that are whole on one GPU. The tables have the rows in bold.\n"
+        "over shapes that are whole on one GPU. The rows in bold are in the tables.\n"
     )
     yield "| card | a scale for | " + " | ".join(f"{count:,}" for count in TOKENS) + " |"
     yield "|---|---|" + "---:|" * len(TOKENS)

@@ -130,9 +130,10 @@ def rows_of_the_wheel(folder: Path) -> Iterator[str]:
             held.setdefault(part, []).append(errors)
     yield "### Rows of the wheel\n"
     yield (
-        "All rows of the wheel, at their own sizes. Row counts above a tile's edge (17, 33, 129 …) "
-        "and query heads that are no power of two are in no grid; the other rows were folded onto "
-        "a grid, and show what folding costs. Of attention only rows over 30 microseconds count.\n"
+        "Errors of all rows of the wheel, at their own sizes. Row counts above a tile's edge (17, "
+        "33, 129 …) and query heads that are no power of two are in no grid; the other rows were "
+        "folded onto a grid, and show what folding costs. For attention only rows over 30 "
+        "microseconds count.\n"
     )
     yield head("rows", "")
     for part, errors in held.items():
