@@ -44,11 +44,11 @@ ROWS = 12
 HEAD = """
 # What buttons promise
 
-Written by `python -m accuracy.presses`. Random plans, and every button that Plan and Launch have
-for them, each pressed: the figures on it (verdict, peak, seconds, dollars) and what its place says
-(fits, starts, faster, cheaper, lowers the peak, no effect, no worse a verdict) against the estimate
-of the plan that comes. Of *Which GPUs* {rows} rows a plan are pressed, drawn, and one of those that
-are made to fit. CI presses the buttons of a few plans in each run
+Written by `python -m accuracy.presses`. For random plans, every button that Plan and Launch have
+was pressed. The figures on the button (verdict, peak, seconds, dollars) and what its place says
+(fits, starts, faster, cheaper, lowers the peak, no effect, no worse a verdict) are compared with
+the estimate of the plan that it gives. Of *Which GPUs* {rows} drawn rows of each plan are pressed,
+and one of the rows that are made to fit. CI presses the buttons of a few plans in each run
 (`tests/advice/test_presses.py`).
 """
 CLOSE = 1e-9

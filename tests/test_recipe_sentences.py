@@ -118,7 +118,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "(*on demand*, *spot*, or empty if the source does not say), date and source.": (
             "tests/catalog/test_offers.py"
         ),
-        "Without one, Recommend says that the catalog has no provider's price for it.": (
+        "Without such a row, Recommend says that the catalog has no provider's price for the "
+        "GPU.": (
             "tests/search/test_cards.py"
         ),
         "The budget is `memory_torch_bytes`, the least that torch was seen to report, never "
@@ -131,7 +132,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "A folder in `planner/methods/`.": METHOD,
         "The example trains on given responses, each token weighted by a frozen teacher's "
         "log-probability; it adds a field, a model and a phase.": ABOUT,
-        "Rules, defaults, links, pages, sweeps and the command line find it by itself.": METHOD,
+        "Rules, defaults, links, pages, sweeps and the command line find the method by "
+        "themselves.": METHOD,
         "`planner/methods/method.py` lists what else a method can declare; phases and steps "
         "that methods share are functions in `planner/phases/` and `planner/steps/`.": (
             "tests/test_layering.py"
@@ -167,7 +169,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "cannot run (`own_step` in `planner/frameworks/__init__.py`), and `run/step.py` with "
         "`execute(plan, configs, on)`; for trials also `run/trial.py` with `train(plans, "
         "configs, stage, mark, begins, *, several)`.": FRAMEWORK,
-        "They are required if the framework's loss has a path that is in "
+        "These files are required if the framework's loss has a path that is in "
         "`planner/formulas/logits/` but not in our step.": "tests/frameworks/test_verl_step.py",
         "`LossCode.paths` lists the losses that the framework has itself.": (
             "tests/plan/test_loss.py"

@@ -82,7 +82,7 @@ def from_query(
         elif key not in NUMBERS:
             values[key] = text.strip()
         elif INTEGER.fullmatch(text.strip()) and text.isascii():
-            values[key] = int(text)
+            values[key] = int(text.strip())
         else:
             sentence = f"{key} is {short(text)}, which is not a whole number; it is left out."
             found.append(Problem(key, sentence, remedy(key)))

@@ -20,8 +20,8 @@ def compared(folder: Path) -> Iterator[str]:
     """Median time of 8-bit experts by bf16's, by card, kind of scale and tokens."""
     yield "### 8-bit experts beside bf16's\n"
     yield (
-        "Milliseconds by those of bf16 at the same shape, median of shapes whole on one GPU, by "
-        "tokens. In bold what the tables keep.\n"
+        "Milliseconds divided by those of bf16 at the same shape, by number of tokens: the median "
+        "over shapes that are whole on one GPU. The rows in bold are in the tables.\n"
     )
     yield "| card | a scale for | " + " | ".join(f"{count:,}" for count in TOKENS) + " |"
     yield "|---|---|" + "---:|" * len(TOKENS)

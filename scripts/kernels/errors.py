@@ -97,7 +97,10 @@ def grids(card: str) -> Iterator[tuple[str, str, Grid]]:
 def sizes_left_out() -> Iterator[str]:
     """One size of a grid at a time, all cards together and by card."""
     yield "### A size left out\n"
-    yield "Twice as far from a measured size as any look-up inside the grid can be.\n"
+    yield (
+        "One measured size is left out at a time, so these look-ups are twice as far from a "
+        "measured size as any inside the grid can be.\n"
+    )
     for kind, names in SIZES.items():
         yield head(f"{kind}, size left out", "bf16", "fp8")
         for axis, name in enumerate(names):
@@ -127,9 +130,10 @@ def rows_of_the_wheel(folder: Path) -> Iterator[str]:
             held.setdefault(part, []).append(errors)
     yield "### Rows of the wheel\n"
     yield (
-        "All rows of the wheel, at their own sizes. Rows above a tile's edge (17, 33, 129 …) and "
-        "query heads that are no power of two are in no grid; the others folded onto one, and show "
-        "what folding costs. Attention: rows over 30 microseconds.\n"
+        "Errors of all rows of the wheel, at their own sizes. Row counts above a tile's edge (17, "
+        "33, 129 …) and query heads that are no power of two are in no grid; the other rows were "
+        "folded onto a grid, and show what folding costs. For attention only rows over 30 "
+        "microseconds count.\n"
     )
     yield head("rows", "")
     for part, errors in held.items():
@@ -239,7 +243,7 @@ def routed(wheel: Wheel, own: tables.Gpu) -> Iterator[tuple[str, np.ndarray]]:
 def shapes_left_out() -> Iterator[str]:
     """Every measured shape of experts from the nearest others."""
     yield "### A shape of experts left out\n"
-    yield "With every slice and every spread of the same model left out too.\n"
+    yield "Every slice and every spread of the same model is left out, too.\n"
     yield head("card", *(f"{dtype}{where}" for where in ("", ", spread") for dtype in DTYPES))
     for card in CARDS:
         errors = []
@@ -266,11 +270,10 @@ def cards_left_out() -> Iterator[str]:
     """Every card from what the others would lend it."""
     yield "### A card left out\n"
     yield (
-        "As it would borrow had it no tables, beside the same without the factor on its peak, and "
-        "without the stretch of one size. "
-        "Only what no second-level cache holds: products whose six weights, and decode whose keys "
-        "and values, exceed 128 MB; prefill over 30 microseconds; heads of 128, experts of at "
-        "least 512.\n"
+        "Errors if a card had no tables and borrowed them, then the same without the factor on its "
+        "peak, and without the stretch of one size. Only kernels whose data fit into no L2 cache "
+        "count: products whose six weights exceed 128 MB, decode whose keys and values do; prefill "
+        "over 30 microseconds; heads of 128, experts of at least 512.\n"
     )
     yield head("card, lender, kernel", "as it is", "without the factor", "without the stretch")
     for card in CARDS:
@@ -290,8 +293,9 @@ def every_lender() -> Iterator[str]:
     yield "### Every lender\n"
     known = [card for card in CARDS if gpu(card).reached_flops_per_second]
     yield (
-        f"The same over all pairs of the {len(known)} cards whose largest products were "
-        "published, whoever would lend: each pair's median error, then median and mean of pairs.\n"
+        f"The same errors over all pairs of the {len(known)} cards whose largest products were "
+        "published, whichever card would lend: each pair's median error, then the median and mean "
+        "over pairs.\n"
     )
     yield "| kernel | pairs | with the factor: median %, mean % | without: median %, mean % |"
     yield "|---|---:|---:|---:|"
@@ -382,9 +386,9 @@ def falling() -> Iterator[str]:
     """How often more work was measured to be faster."""
     yield "### More work that was measured faster\n"
     yield (
-        "Share of neighbouring sizes at which the larger was faster by more than 2 %, and the "
+        "Share of neighbouring sizes of which the larger was faster by more than 2 %, and the "
         "largest gain. The tables keep what was measured (tiles that fit, kernels that a library "
-        "switches to); a look-up between such sizes falls too.\n"
+        "switches to), so times looked up between such sizes fall, too.\n"
     )
     yield (
         "| card | rows of a product, bf16 | rows, fp8 | tokens of prefill | length of decode "
