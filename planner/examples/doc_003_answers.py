@@ -92,7 +92,7 @@ CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
         said="no",
         judged="does not follow",
         tested=(DIRECTION,),
-        why="Rare prompts are drawn less often, and common prompts more often.",
+        why="The code draws rare prompts less often, and common prompts more often.",
     ),
     Claim(
         "Can we run this on 24GB GPU?", "Yes, comfortably (100%)", 10.25, "GB",
