@@ -77,7 +77,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         working=Working("vocabulary", {"vocabulary": VOCABULARY}),
         truth=Working("vocabulary", {"vocabulary": TRUE_VOCABULARY}),
         tested=(OURS, f"{DOCUMENTS}test_document_000_names_the_catalogs_model"),
-        why="The document rounds the vocabulary in its sums, to 0.04% too many entries; 152,064 is "
+        why="The document's sums round the vocabulary up by 0.04%, to 152,000 entries; 152,064 is "
         "the vocabulary size of the 7B model.",
     ),
     Claim(
@@ -102,8 +102,8 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         "Log probabilities", "64 × 6K × 2 = 0.8MB", 0.8, "MB",
         working=Working("sequences * tokens * 2", _TOKENS),
         truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
-        why="The document rounds 0.77 MB up. Log-probs are kept in fp32, so they take twice as "
-        "much.",
+        why="The document rounds 0.77 MB up. Log-probs are kept in fp32, so they take twice the "
+        "document's figure.",
     ),
     Claim(
         "Gradients", "1.5B × 2 bytes = 3GB", 3, "GB",

@@ -35,7 +35,7 @@ def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> t
                 {"intuitor_size": intuitor(tokens).value, "ppo_size": ppo(tokens).value},
             ),
             said="below 1: Intuitor trains no critic",
-            why="The ratio of the columns of the document's table; its breakdown gives another "
+            why="The document divides the columns of its table; its breakdown gives a different "
             "ratio, except near 4K tokens.",
         ),
     )
@@ -69,7 +69,7 @@ def _setting(name: str, prompts: int, responses: int, response: int, written: st
         why=f"{prompts} prompts × {responses} responses of {response // 1000}K after 2K "
         + ("fit 80 GB by the document's own sum "
         "too." if name == "Conservative" else "do not fit 80 GB by the document's own sum. In "
-        "micro-batches, which every trainer uses, they fit."),
+        "micro-batches, which every trainer uses, this batch fits."),
     )
 
 
@@ -108,7 +108,8 @@ ADVICE: tuple[Claim, ...] = held_by((PLANNED,), (
         judged="does not follow",
         tested=(f"{CLAIMS}test_the_documents_mixed_precision_doubles_the_temporaries",),
         why="`logits.float()` first copies all logits to fp32. Computed in bf16, self-certainty "
-        "needs temporaries of 2.0 times the logits' size; computed from the fp32 copy, 4.0 times.",
+        "needs temporaries of 2.0 times the logits' size; computed from the fp32 copy, it needs "
+        "4.0 times that size.",
     ),
     _setting("Conservative", 16, 4, 1_000, "fits in memory, 8×80GB"),
     _setting("Aggressive", 32, 8, 2_000, "maximum utilization, 8×80GB"),

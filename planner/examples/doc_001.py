@@ -90,8 +90,8 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
         truth=Working("legacy / coded", {"legacy": LEGACY_SOFT, "coded": CODED_SOFT}),
         why="The document's 125× counts elements; counted in bytes it is 41.7×, because an entry "
         "with its id takes 12 bytes instead of 4. The code also scatters the weights back to a "
-        "dense row, which autograd keeps: 4.03 bytes per vocabulary entry instead of 8 (with "
-        "straight-through instead of 12, so 3×).",
+        "dense row, which autograd keeps: 4.03 bytes per vocabulary entry instead of 8. With "
+        "straight-through it is 4.03 bytes instead of 12, a factor of 3.",
     ),
     Claim(
         "Online KL", "~2x reduction", 2, "×",
@@ -103,10 +103,11 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Reference with a KV cache", "~3-4x faster", 3.5, "×",
         truth=Working(f"{POSITIONS} / (prompt + tokens)", {"prompt": PROMPT, "tokens": TOKENS}),
-        why="With a cache the reference computes 96 positions instead of 4,064, so it alone needs "
-        "42 times fewer operations. At this size that saves no time: launching 64 forwards of 36 "
-        "layers takes about 3.1 s with or without a cache, and their GEMMs take at most 0.3 s. "
-        "With 16 rows of 500 + 2,000 tokens a cache makes the reference about 22 times faster.",
+        why="With a cache the reference computes 96 positions instead of 4,064: 42 times fewer "
+        "operations, but only for the reference. At this size the cache saves no time: launching "
+        "64 forwards of 36 layers takes about 3.1 s with or without a cache, and their GEMMs take "
+        "at most 0.3 s. With 16 rows of 500 + 2,000 tokens a cache makes the reference about 22 "
+        "times faster.",
     ),
     Claim(
         "Half the length", "~4x memory reduction in attention", 4, "×",
@@ -135,8 +136,8 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Top-256 covers", ">99.9% of probability mass", 99.9, "%",
         tested=(SOURCE,),
-        why="The document does not show this. The share that the top 256 tokens cover differs "
-        "between positions: it falls with the temperature and where the model is unsure.",
+        why="The document does not show how much the top 256 tokens cover. Their share differs "
+        "between positions: it falls as the temperature rises and where the model is unsure.",
     ),
     Claim(
         "Sparse reward input", "O(batch × seq × k × hidden) for O(batch × seq × vocab × hidden)",
@@ -145,14 +146,14 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
         tested=("tests/examples/test_claims.py::test_a_product_stores_its_result_alone",),
         why="The product of soft tokens and embeddings stores its operands and its result; O(batch "
         "× seq × vocab × hidden) is its number of operations. The embeddings that sparse input "
-        "gathers instead are larger.",
+        "gathers take more memory than the product's result.",
     ),
     Claim(
         "Same KL and reward", "should match legacy implementation",
         said="another loss: its KL is in none",
         judged="does not follow",
         tested=(SOURCE,),
-        why="The document's code reads the online KL as a number, so it has no gradient, and "
+        why="The document's code reads the online KL as a number, so the KL has no gradient, and "
         "compares the reference's distribution of token t + 1 with the policy's of token t. Our "
         "program prints train/reward and train/kl of each step, with --method gumbel and "
         "gumbel_legacy.",
@@ -250,7 +251,8 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
         "Reward matmul, reduction", "125x", 125, "×",
         working=Working("4e9 / 32e6"),
         truth=_true("1 / (top_k)"),
-        why="Sparse input takes 256 times more memory, not 125 times less.",
+        why="The gathered embeddings take 256 times the memory of the dense product's result, not "
+        "125 times less.",
     ),
     Claim(
         "Policy activations, original", "~20 GB", 20, "GB",
@@ -258,7 +260,8 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
         tested=(OURS, LAYERS_KEEP),
         why="This is the only large entry of the document's table, and it is too small: every "
         "generated token runs the whole row and keeps its activations. As coded, with dropout and "
-        "autocast's copies, they take 26.8 GB, or 32.0 GB with a CPU's dropout.",
+        "autocast's copies, the policy's activations take 26.8 GB, or 32.0 GB with a CPU's "
+        "dropout.",
     ),
     Claim(
         "Policy activations, optimised", "~5 GB (checkpointed)", 5, "GB",
@@ -305,7 +308,7 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
         "Success criterion", "~4-5x", 4.5, "×",
         working=Working("before / after", {"before": 40, "after": 12.5}),
         truth=_SAVING,
-        why="The criterion promises more than the document's own table.",
+        why="The document's success criterion promises a larger reduction than its own table.",
     ),
 ))
 """The document's table of expected memory, entry by entry."""

@@ -48,8 +48,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             "allocated + unallocated / 1024 + context",
             {"allocated": 77.84, "unallocated": 921.65, "context": 0.49},
         ),
-        why="The trace adds up: allocated memory, reserved but unallocated memory, and 0.49 GiB of "
-        "CUDA context.",
+        why="The memory in the error's trace adds up: allocated memory, reserved but unallocated "
+        "memory, and 0.49 GiB of CUDA context.",
     ),
     Claim(
         "Effective batch", "4 × 4 = 2 × 8 = 16", 16, "rows",
@@ -76,7 +76,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             {"prompt": PROMPT, "tokens": 32, "before": 2664},
         ),
         why="Every generated token runs the whole row again: the graph holds 2,664 positions a row "
-        "at length 48 and 1,520 at length 32. The change saves more than the document says.",
+        "at length 48 and 1,520 at length 32. The shorter length saves more than the document "
+        "says.",
     ),
     Claim(
         "bf16 for fp32", "Halves memory for weights and activations", 50, "%",
@@ -84,10 +85,10 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         truth=_share(
             with_weights(KEPT, *AFTER, BF16).value, with_weights(KEPT, *AFTER, FP32).value
         ),
-        why="Our figure is for two rows of 32 tokens. Weights halve. For a token, a layer keeps "
-        "171,432 bytes instead of 233,896, since norms and the softmax compute in fp32 either way. "
-        "For a pair of positions it keeps 192 bytes instead of 128, since it keeps the softmax in "
-        "fp32 and in bf16.",
+        why="Our figure is for two rows of 32 tokens. Weights halve. With bf16 a layer keeps "
+        "171,432 bytes per token instead of 233,896, since norms and the softmax still compute in "
+        "fp32. Per pair of positions a layer keeps 192 bytes instead of 128, since it keeps the "
+        "softmax in fp32 and in bf16.",
     ),
     Claim(
         "Cleaning up", "Prevents fragmentation and ensures tensors are freed promptly",
@@ -114,28 +115,28 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         "Shorter sequences", "Slightly reduced generation diversity",
         tested=(SOURCE,),
         judged="no derivation",
-        why="The document does not measure diversity, and a plan cannot: diversity is not memory "
-        "or time.",
+        why="The document does not measure diversity, and a plan cannot: it estimates memory and "
+        "time.",
     ),
     Claim(
         "bf16's numbers", "minor numerical differences, negligible in practice",
         tested=(SOURCE,),
         judged="no derivation",
-        why="The document does not measure this difference. Its adapters have fp32 master weights, "
-        "so at least their updates are not rounded away.",
+        why="The document does not measure how bf16's numbers differ. Its adapters have fp32 "
+        "master weights, so at least their updates are not rounded away.",
     ),
     Claim(
         "Model weights (×3), before", "~48 GB", 48, "GB",
         working=_weights(4e9, 4),
         truth=_weights(PARAMETERS, 4),
-        why="Three whole copies in fp32.",
+        why="Three whole models are stored in fp32.",
     ),
     Claim(
         "Model weights (×3), after", "~24 GB", 24, "GB",
         working=_weights(4e9, 2),
         truth=_weights(PARAMETERS, 2),
-        why="Three whole copies in bf16. With adapters the reference could be the policy with its "
-        "adapters off, which saves one copy.",
+        why="Three whole models are stored in bf16. With adapters the reference could be the "
+        "policy with its adapters off, which saves one copy of the weights.",
     ),
     Claim(
         "Model weights, reduction", "50%", 50, "%",
@@ -171,8 +172,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         "Activations, reduction: least", "~50%", 50, "%",
         working=_share(15, 30),
         truth=_share(kept(*AFTER, BF16).value, _BEFORE.value),
-        why="50% follows from the document's own columns. The first step saves more, since the "
-        "true figure before the changes was three times the document's.",
+        why="50% follows from the document's own columns. The first step saves more than that, "
+        "since activations before the changes were three times the document's figure.",
     ),
     Claim(
         "Activations, reduction: most", "~66%", 66, "%",
@@ -189,8 +190,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         working=Working("48e9 + 30e9"),
         truth=with_weights(KEPT, *BEFORE, FP32),
         tested=(OURS, f"{DRY_RUN}{dry_runs.BEFORE}"),
-        why="The document gives the card's size. The step needs nearly twice as much memory as the "
-        "card has, so freeing memory between steps could not make it fit.",
+        why="The document's total is the card's size. The step needs nearly twice as much memory "
+        "as the card has, so freeing memory between steps could not make it fit.",
     ),
     Claim(
         "Total, after: low end", "~25 GB", 25, "GB",
@@ -205,8 +206,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         working=Working("24e9 + 15e9"),
         truth=with_weights(KEPT, *AFTER, BF16),
         tested=(OURS, f"{DRY_RUN}{dry_runs.FIRST_STEP}"),
-        why="The document's own parts add up to 39 GB. The first step takes more, and decides "
-        "whether the run fits.",
+        why="The document's own parts add up to 39 GB. The first step takes more than that, and "
+        "decides whether the run fits.",
     ),
     Claim(
         "Total, reduction: least", "~55%", 55, "%",

@@ -145,7 +145,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
         working=Working(f"2 * {PARAMETERS} * 4", SHAPE),
         truth=Working(f"2 * {PARAMETERS} * 4", SHAPE),
         why="Adam keeps two fp32 moments for each weight. The sampler's model is not trained, so "
-        "it has no moments.",
+        "it has no Adam moments.",
     ),
     Claim(
         "Forward buffers", "~0.2 GB", 0.2, "GB",
@@ -201,8 +201,8 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
         "Setup time", "~3 minutes (one-time)", 180, "s",
         truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
-        why="The search alone takes this long on the two cores that were measured. To finish in "
-        "three minutes it needs a large server.",
+        why="The search alone takes 37 minutes on the two cores that were measured. To finish in "
+        "three minutes, the search needs a large server.",
     ),
     Claim(
         "Left after the weights are made", "Embeddings freed; weights only (112 KB)", 0.112, "MB",
@@ -267,15 +267,16 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
         truth=sized("prompts * dimensions * 2"),
         judged="no derivation",
         why="In half precision the embeddings take 2.82 GB, and a compressor leaves 92% of that: "
-        "2.59 GB. Of fp32 embeddings it leaves 92% too, 5.21 GB: mean logits look like noise to a "
-        "compressor.",
+        "2.59 GB. A compressor leaves 92% of fp32 embeddings too, 5.21 GB: mean logits look like "
+        "noise to a compressor.",
     ),
     Claim(
         "Offline: k-NN computed at t=1s", "1 second", 1, "s",
         truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
         why="Reading embeddings from disk does not shorten the search, so training does not start "
-        "instantly. It would only if the sampling weights were saved as well.",
+        "instantly. Training would start instantly only if the sampling weights were saved as "
+        "well.",
     ),
     Claim(
         "Offline at 280,000: embeddings.npy", "2.5 GB compressed", 2.5, "GB",
@@ -295,7 +296,7 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
         said="56.3 GB more than the embeddings",
         judged="does not follow",
         tested=(FLAT,),
-        why="A flat index copies every vector in fp32. Like scikit-learn, it computes all "
+        why="A flat index copies every vector in fp32 and, like scikit-learn, computes all "
         "distances.",
     ),
     Claim(
@@ -303,7 +304,7 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
         truth=Working("10 - 1"),
         judged="does not follow",
         tested=(ITSELF,),
-        why="The first neighbour found is the prompt itself.",
+        why="The first neighbour that a search finds is the prompt itself.",
     ),
 ))
 """The scaling table, and what online and offline are said to be."""

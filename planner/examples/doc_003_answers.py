@@ -33,8 +33,8 @@ SAFE: tuple[Claim, ...] = held_by((READ,), (
         "Line 103: .cpu().numpy()", "SAFE: GPU memory freed after each batch",
         said="freed to PyTorch's cache; the card shows the largest batch until the end",
         judged="does not follow",
-        why="The pooled batch leaves the card. The memory of its logits stays in PyTorch's cache, "
-        "and the model itself is never freed.",
+        why="The pooled batch leaves the card. The memory of the batch's logits stays in PyTorch's "
+        "cache, and the model itself is never freed.",
     ),
     Claim(
         "Line 105: np.concatenate", "SAFE: 5.25 GB is fine", 5.25, "GB",
@@ -57,8 +57,8 @@ SAFE: tuple[Claim, ...] = held_by((READ,), (
         judged="does not follow",
         tested=(DIRECTION,),
         why="The mean distance to neighbours measures sparsity, so weights of 1 / distance favour "
-        "common prompts: a cluster with 90% of the prompts got 98.7% of the draws. Weights equal "
-        "to the distance give that cluster 51.7% of the draws.",
+        "common prompts: a cluster with 90% of the prompts got 98.7% of the draws, but 51.7% with "
+        "weights proportional to the distance.",
     ),
 ))
 """Its line-by-line check."""
@@ -77,7 +77,7 @@ CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
         truth=Working("ram / (2 * dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
         judged="agrees",
         why="Right for memory: as the code is written, 59,600 prompts fit in 24 GB. But each start "
-        "repeats the search.",
+        "of training repeats the search.",
     ),
     Claim(
         "If we had millions?", "Yes, switch to offline + FAISS (100%)", 525, "GB",
@@ -85,7 +85,8 @@ CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
         judged="does not follow",
         tested=(COUNTED, FLAT),
         why="Offline mode saves no memory, and a flat index holds every vector. Streaming with an "
-        "inverted file saves memory, and so do hidden states: 14.3 GB for 2.8 million prompts.",
+        "inverted file saves memory, and so do hidden states instead of logits: 14.3 GB for 2.8 "
+        "million prompts.",
     ),
     Claim(
         "Is current code safe?", "Yes, well-designed (100%)",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from planner.examples.claim import Claim, Working, held_by
 
-TITLE = "What do activations take, and is a cache worth it?"
+TITLE = "How much do activations take, and is a cache worth it?"
 
 ROWS = 2
 TOKENS = 512
@@ -131,7 +131,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         30,
         ATTENTION,
         KEPT_ATTENTION,
-        ELEMENTS + "This is the sum of the two rows above and the output projection's adapter.",
+        ELEMENTS + "A layer's attention is the sum of the two rows above and the output "
+        "projection's adapter.",
     ),
     _claim(
         "Gate and up",
@@ -148,7 +149,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         MLP,
         KEPT_MLP,
         ELEMENTS + "The document leaves out SiLU's output and the product of gate and up, which "
-        "the adapter keeps in fp32.",
+        "the down projection's adapter keeps in fp32.",
     ),
     _claim(
         "Norms of a layer",
@@ -222,8 +223,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         truth=Working("3"),
         judged="does not follow",
         tested=(SOURCE,),
-        why="The code runs the training forward twice. Its reference is the policy itself, so the "
-        "KL term is zero apart from dropout.",
+        why="The code runs the training forward twice. The code's reference is the policy itself, "
+        "so the KL term is zero apart from dropout.",
     ),
     Claim(
         "Why nothing can be reused", "eval and train mode differ (dropout, batch norm)",

@@ -72,9 +72,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="002",
         title=doc_002.TITLE,
-        finding="The step needs **nearly twice the GPU's memory**. The document's changes cure "
-        "that, except in the first step, where the change that matters most, checkpointing, is not "
-        "on yet.",
+        finding="A step of the run needs **nearly twice the GPU's memory**. The document's changes "
+        "cure that, except in the first step, where the change that matters most, checkpointing, "
+        "is not on yet.",
         words="**GRADE** trains through the generated text itself, so the work of all tokens is "
         "kept until the end. **Checkpointing** computes that work again instead of keeping it; "
         "the library does so only in training mode, which this code enters after its first step.",
@@ -103,8 +103,8 @@ DOCUMENTS: tuple[Document, ...] = (
         number="004",
         title=doc_004.TITLE,
         finding="The document counts elements as bytes and uses another model's shapes. And the "
-        "reference, whose results it wants to cache, is **free** already: with LoRA the reference "
-        "is the base model with its adapters off.",
+        "reference, whose results the document wants to cache, is **free** already: with LoRA the "
+        "reference is the base model with its adapters off.",
         words="**Activations** are what a model computes on the way and keeps for learning. The "
         "**reference** is the model as it was before training; **adapters** are small additions "
         "that are trained instead of the model's own weights and can be switched off. "

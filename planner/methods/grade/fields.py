@@ -69,7 +69,8 @@ class GradeFields(OwnFields):
         title="Checkpoint each step",
         description="Checkpoint each generated token.",
         json_schema_extra=more(
-            "Keeps only the input of each generated token's forward and recomputes that forward."
+            "Keeps only the input of each generated token's forward and recomputes that forward in "
+            "the backward."
         ),
     )
     grade_autocast: bool = Field(

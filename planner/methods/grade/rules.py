@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "batch_shape",
         lambda plan: plan.batch_shape == "packed",
-        "Soft rows grow token by token and cannot be packed.",
+        "GRADE's soft rows grow token by token and cannot be packed.",
         "Set batch_shape to padded or full.",
     ),
     Rule(

@@ -27,8 +27,8 @@ class IntuitorFields(OwnFields):
         title="Gradient through self-certainty",
         description="Let gradients flow through self-certainty (document 000's premise).",
         json_schema_extra=more(
-            "Off: Intuitor's reward has no gradient. On: as document 000 assumes, to see what that "
-            "would cost."
+            "Off: Intuitor's reward has no gradient. On: its reward has a gradient, as document "
+            "000 assumes, to show what that would cost."
         ),
     )
 

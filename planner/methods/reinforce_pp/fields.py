@@ -17,8 +17,9 @@ class ReinforceFields(OwnFields):
         title="Baseline",
         description="Baseline of REINFORCE++'s advantages.",
         json_schema_extra=more(
-            "Subtracted from each reward before advantages are whitened over the batch. group: the "
-            "mean reward of the prompt's responses. The baseline changes neither memory nor time."
+            "The baseline is subtracted from each reward before advantages are whitened over the "
+            "batch. group: the mean reward of the prompt's responses. The baseline changes neither "
+            "memory nor time."
         ),
     )
 
