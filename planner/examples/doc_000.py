@@ -84,7 +84,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         "Model parameters", "1.5B × 2 bytes = 3GB", 3, "GB",
         working=_weights("2"),
         truth=_true_weights("4"),
-        why="Trainers keep the weights they update in fp32; the bf16 weights are a copy for "
+        why="Trainers keep the weights of a trained model in fp32; its bf16 weights are a copy for "
         "computing.",
     ),
     Claim(

@@ -41,7 +41,7 @@ SEARCHED = "tests/examples/test_density_document.py::test_brute_force_costs_two_
 FLAT = "tests/examples/test_density_document.py::test_a_flat_index_copies_every_vector"
 ITSELF = "tests/examples/test_density_document.py::test_a_prompt_is_its_own_nearest_neighbour"
 READ = "read: tablekat/nanochat-rlhf-density-sampling@06b4281, scripts/kat_train_grpo.py"
-BINARY = "The document calls GiB GB: its unit is 2**30 bytes, not 10**9."
+BINARY = "The document writes GB but means GiB: 2**30 bytes, not 10**9."
 
 
 def sized(expression: str, prompts: float = PROMPTS, **more: float) -> Working:
