@@ -10,8 +10,8 @@ frame.enter()
 
 st.title("Examples", anchor=False)
 st.markdown(
-    "Five memory analyses that people wrote before a run, recomputed. Each has its finding, a "
-    "chart with a slider, and every claim beside the figure that holds."
+    "Five memory analyses that people wrote before a run, recomputed. Each analysis has its "
+    "finding, a chart with a slider, and every claim next to the correct figure."
 )
 for document in DOCUMENTS:
     cards.card(document)

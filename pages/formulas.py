@@ -8,7 +8,7 @@ frame.enter()
 
 st.title("Formulas", anchor=False)
 st.markdown(
-    "The expressions below are the code: an estimate evaluates these very strings. "
-    "Sizes are bytes; values are whole numbers until the last step."
+    "The expressions below are the code: an estimate evaluates these very strings. Sizes are in "
+    "bytes; values stay whole numbers until the last step."
 )
 formulas.show()

@@ -10,6 +10,6 @@ frame.enter()
 st.title("Sampling", anchor=False)
 st.markdown(
     "Density-aware sampling embeds every prompt, finds its nearest neighbours, and draws prompts "
-    "from sparse regions more often than those that have many like them."
+    "from sparse regions more often than prompts from dense regions."
 )
 page.page()

@@ -77,13 +77,15 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         working=Working("vocabulary", {"vocabulary": VOCABULARY}),
         truth=Working("vocabulary", {"vocabulary": TRUE_VOCABULARY}),
         tested=(OURS, f"{DOCUMENTS}test_document_000_names_the_catalogs_model"),
-        why="Rounded in its sums, 0.04% too many; 152,064 are those of the 7B model.",
+        why="The document's sums round the vocabulary up by 0.04%, to 152,000 entries; 152,064 is "
+        "the vocabulary size of the 7B model.",
     ),
     Claim(
         "Model parameters", "1.5B × 2 bytes = 3GB", 3, "GB",
         working=_weights("2"),
         truth=_true_weights("4"),
-        why="Trainers keep the weights they update in fp32; bf16 is a copy for computing.",
+        why="Trainers keep the weights of a trained model in fp32; its bf16 weights are a copy for "
+        "computing.",
     ),
     Claim(
         "Model activations", "64 × 6K × 1536 × 2 = 1.2GB", 1.2, "GB",
@@ -92,14 +94,16 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
             "sequences * tokens * hidden * 2 * layers",
             {"sequences": SEQUENCES, "tokens": 6144, "hidden": HIDDEN, "layers": LAYERS},
         ),
-        why="One hidden tensor of one layer. Even with full checkpointing each of the 28 layers "
-        "keeps one; without micro-batches that is 33.8 GB.",
+        why="The document counts one hidden tensor of one layer. Even with full gradient "
+        "checkpointing each of the 28 layers keeps its input; without micro-batches these inputs "
+        "take 33.8 GB.",
     ),
     Claim(
         "Log probabilities", "64 × 6K × 2 = 0.8MB", 0.8, "MB",
         working=Working("sequences * tokens * 2", _TOKENS),
         truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
-        why="0.77 rounded up; they are kept in fp32, so it is twice that.",
+        why="The document rounds 0.77 MB up. Log-probs are kept in fp32, so they take twice the "
+        "document's figure.",
     ),
     Claim(
         "Gradients", "1.5B × 2 bytes = 3GB", 3, "GB",
@@ -118,8 +122,9 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
         working=ppo(TOKENS),
         truth=Working("2 * parameters * 16", {"parameters": TRUE_PARAMETERS}),
         tested=(OURS, f"{DOCUMENTS}test_document_000s_critic_doubles_the_training_state"),
-        why="PPO trains a critic as well: two models at 16 bytes a parameter before any "
-        "activation. Reference, reward, rollout engine and PPO's own logits are missing too.",
+        why="PPO trains a critic as well, so two models take 16 bytes a parameter each, before any "
+        "activations. The document also leaves out the reference, the reward model, the rollout "
+        "engine and PPO's own logits.",
     ),
     Claim(
         "Full logits storage", "64 × 6K × 152K × 4 = 234GB", 234, "GB",
@@ -128,28 +133,28 @@ BREAKDOWN: tuple[Claim, ...] = held_by((OURS,), (
             "sequences * tokens * vocabulary * 2",
             {"sequences": 4, "tokens": 3584, "vocabulary": TRUE_VOCABULARY},
         ),
-        why="The authors run micro-batches of 4 × 3,584 tokens in bf16, and chunks make even "
-        "that smaller; PPO has the same logits.",
+        why="Intuitor's authors run micro-batches of 4 × 3,584 tokens in bf16, and chunking makes "
+        "their logits smaller still; PPO's logits have the same size.",
     ),
     Claim(
         "Logits gradients", "64 × 6K × 152K × 4 = 234GB", 234, "GB",
         working=Working(LOGITS, {**_TOKENS, "vocabulary": VOCABULARY}),
         truth=NOTHING,
         why="Self-certainty is a reward: it is computed without a gradient and detached. The "
-        "policy loss has a logits gradient in both methods alike.",
+        "gradient of the logits comes from the policy loss, which both PPO and Intuitor have.",
     ),
     Claim(
         "Self-certainty temporaries", "64 × 6K × 4 × 3 = 4.6MB", 4.6, "MB",
         working=Working("sequences * tokens * 4 * 3", _TOKENS),
         truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
-        why="What stays is one fp32 number per token.",
+        why="Once self-certainty is computed, only one fp32 number per token stays allocated.",
     ),
     Claim(
         "Additional for Intuitor", "≈ 468GB", 468, "GB",
         working=extra(TOKENS),
         truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
-        why="The sum is right and the conclusion is not: the peak of its phase does not rise at "
-        "all, since the entropy beside it needs the same temporaries.",
+        why="The document's sum is right, but its conclusion is not: self-certainty does not raise "
+        "the peak of its phase, because the entropy computed there needs the same temporaries.",
     ),
     Claim(
         "Total Intuitor memory", "≈ 481GB", 481, "GB",

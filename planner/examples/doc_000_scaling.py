@@ -18,13 +18,15 @@ def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> t
             f"{name}: regular PPO", f"~{ppo_claimed:g}GB", ppo_claimed, "GB",
             working=ppo(tokens),
             case=lengths.case(name, lengths.ppo(response)),
-            why="The breakdown grows by 0.2 GB per 1K tokens, the table by 2.5; they meet at 4K.",
+            why="The document's breakdown grows by 0.2 GB per 1K tokens, its table by 2.5 GB; the "
+            "two agree at 4K tokens.",
         ),
         Claim(
             f"{name}: Intuitor", f"~{claimed:g}GB", claimed, "GB",
             working=intuitor(tokens),
             case=lengths.case(name, lengths.intuitor(response)),
-            why="The logits of all 64 sequences at once, twice; no trainer holds them.",
+            why="The document stores the logits of all 64 sequences and their gradients at once; "
+            "no trainer does.",
         ),
         Claim(
             f"{name}: ratio", f"{ratio:g}x", ratio, "×",
@@ -33,7 +35,8 @@ def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> t
                 {"intuitor_size": intuitor(tokens).value, "ppo_size": ppo(tokens).value},
             ),
             said="below 1: Intuitor trains no critic",
-            why="The ratio of the table's columns; the breakdown gives another, except near 4K.",
+            why="The document divides the columns of its table; its breakdown gives a different "
+            "ratio, except near 4K tokens.",
         ),
     )
 
@@ -64,8 +67,9 @@ def _setting(name: str, prompts: int, responses: int, response: int, written: st
         case=lengths.group(prompts, responses, response),
         tested=(f"{CLAIMS}test_document_000s_settings_both_fit_when_planned",),
         why=f"{prompts} prompts × {responses} responses of {response // 1000}K after 2K "
-        + ("fit 80 GB by its own sum too." if name == "Conservative" else "do not fit 80 GB by "
-        "its own sum. In micro-batches, as every trainer works, they do."),
+        + ("fit 80 GB by the document's own sum "
+        "too." if name == "Conservative" else "do not fit 80 GB by the document's own sum. In "
+        "micro-batches, which every trainer uses, this batch fits."),
     )
 
 
@@ -74,36 +78,38 @@ ADVICE: tuple[Claim, ...] = held_by((PLANNED,), (
         "18K tokens", "→ ~1.4TB memory", 1400, "GB",
         working=intuitor(18_000),
         case=lengths.case("18K tokens", lengths.intuitor(12_000)),
-        why="Follows; but the settings printed below that line are 2K and 4K, not 16K.",
+        why="The claim follows, but the settings that the document prints below it are 2K and 4K "
+        "tokens, not 16K.",
     ),
     Claim(
         "2K + 2K = 4K tokens", "→ ~160GB memory", 160, "GB",
         working=intuitor(4_000),
         case=lengths.case("4K tokens", lengths.intuitor(4_000 * 2 // 3)),
-        why="That is the row of 2K.",
+        why="160 GB is the figure for 2K tokens in the document's own table.",
     ),
     Claim(
         "Saving of the new lengths", "~90% memory savings", 90, "%",
         working=Working("1 - tokens / before", {"tokens": 4, "before": 18}),
         truth=Working("1 - tokens / before", {"tokens": 4, "before": 18}),
         tested=(f"{CLAIMS}test_document_000_saves_less_than_it_says",),
-        why="Memory that is linear in the length falls as the length does.",
+        why="Memory that is linear in the length falls in proportion to the length.",
     ),
     Claim(
         "Chunked self-certainty", "chunked_self_certainty(logits, chunk_size=1024)",
         said="off by 5.0 nats or more",
         judged="does not follow",
         tested=(f"{CLAIMS}test_the_documents_chunks_are_not_self_certainty",),
-        why="The mean of the chunks' log-sum-exps is not the log-sum-exp of the whole: off by at "
-        "least log 149, and the answers of a group change places.",
+        why="Averaging the chunks' log-sum-exps does not give the log-sum-exp of the whole: it is "
+        "off by at least log 149, and the ranking of answers within a group changes.",
     ),
     Claim(
         "Mixed precision", "Keep logits in bfloat16: self_certainty(logits.float())",
         said="twice the temporaries",
         judged="does not follow",
         tested=(f"{CLAIMS}test_the_documents_mixed_precision_doubles_the_temporaries",),
-        why="A float copy of all logits is made first. In bf16 self-certainty takes 2.0 times "
-        "the logits besides, from the copy 4.0 times.",
+        why="`logits.float()` first copies all logits to fp32. Computed in bf16, self-certainty "
+        "needs temporaries of 2.0 times the logits' size; computed from the fp32 copy, it needs "
+        "4.0 times that size.",
     ),
     _setting("Conservative", 16, 4, 1_000, "fits in memory, 8×80GB"),
     _setting("Aggressive", 32, 8, 2_000, "maximum utilization, 8×80GB"),
@@ -111,9 +117,9 @@ ADVICE: tuple[Claim, ...] = held_by((PLANNED,), (
 """The numbers and the code of its advice."""
 
 CHUNKS = (
-    "Its `chunked_self_certainty` is not self-certainty: the mean of the chunks' log-sum-exps is "
-    "not the log-sum-exp of the whole. It is off by at least log 149 = 5.0 nats and reorders "
-    "the answers of a group. Chunks over tokens, or a running log-sum-exp over the vocabulary, "
-    "are exact; this app plans those."
+    "The document's `chunked_self_certainty` is not self-certainty: averaging the chunks' "
+    "log-sum-exps does not give the log-sum-exp of the whole. It is off by at least log 149 = 5.0 "
+    "nats and changes the ranking of answers within a group. Chunks over tokens and a running "
+    "log-sum-exp over the vocabulary are exact; this app plans both."
 )
 """The document's second strategy, checked against the exact value."""

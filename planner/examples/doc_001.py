@@ -80,30 +80,34 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
         "Why it is needed", "OOM even on H100 80GB", 80, "GB",
         working=Working(f"3 * parameters * 2 + {COLUMN_BEFORE}", {"parameters": PARAMETERS}),
         truth=with_weights(KEPT, 2, 128, BF16),
-        why="Its table and the weights of three models would fit. The run that failed had two rows "
-        "of 128 tokens and, on its first step, no recomputation.",
+        why="The memory in the document's table and the weights of three models would fit in 80 "
+        "GB. The run that failed had two rows of 128 tokens and, on its first step, no "
+        "recomputation.",
     ),
     Claim(
         "Top-k 256 of 32k", "~125x reduction for soft token storage", 125, "×",
         working=_given("vocabulary / top_k"),
         truth=Working("legacy / coded", {"legacy": LEGACY_SOFT, "coded": CODED_SOFT}),
-        why="In elements; an entry with its id takes 12 bytes for 4, so 41.7. And the code "
-        "scatters the weights back to a dense row, which autograd keeps: 4.03 bytes an entry of "
-        "the vocabulary for 8 (12 with straight-through, so 3 times).",
+        why="The document's 125× counts elements; counted in bytes it is 41.7×, because an entry "
+        "with its id takes 12 bytes instead of 4. The code also scatters the weights back to a "
+        "dense row, which autograd keeps: 4.03 bytes per vocabulary entry instead of 8. With "
+        "straight-through it is 4.03 bytes instead of 12, a factor of 3.",
     ),
     Claim(
         "Online KL", "~2x reduction", 2, "×",
         truth=Working("3 * row / (2 * row)", {"row": 4 * VOCABULARY}),
-        why="Soft tokens, the policy's logits and the reference's are 38.9 MB each; one of three "
-        "goes. All three are 0.4% of what the layers keep.",
+        why="Soft tokens, the policy's logits and the reference's logits take 38.9 MB each; online "
+        "KL saves one of the three. The soft tokens and both models' logits together are 0.4% of "
+        "the activations that the layers keep.",
     ),
     Claim(
         "Reference with a KV cache", "~3-4x faster", 3.5, "×",
         truth=Working(f"{POSITIONS} / (prompt + tokens)", {"prompt": PROMPT, "tokens": TOKENS}),
-        why="4,064 positions become 96: in operations 42 times less, for the reference alone. In "
-        "seconds nothing at this size: 64 forwards of 36 layers take about 3.1 s to launch with "
-        "or without a cache, and their products at most 0.3 s. With 16 rows of 500 + 2,000 tokens "
-        "the reference is about 22 times faster.",
+        why="With a cache the reference computes 96 positions instead of 4,064: 42 times fewer "
+        "operations, but only for the reference. At the document's size the cache saves no time: "
+        "launching 64 forwards of 36 layers takes about 3.1 s with or without a cache, and their "
+        "GEMMs take at most 0.3 s. With 16 rows of 500 + 2,000 tokens a cache makes the reference "
+        "about 22 times faster.",
     ),
     Claim(
         "Half the length", "~4x memory reduction in attention", 4, "×",
@@ -118,8 +122,9 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
                 ).value,
             },
         ),
-        why="One pass over prompt and response has (160 / 96)² = 2.8 times fewer pairs; summed "
-        "over the steps, as they all stay alive, 4.8 times.",
+        why="One pass over prompt and response has (160 / 96)² = 2.8 times fewer pairs of "
+        "positions; summed over the generation steps, whose graphs all stay alive, there are 4.8 "
+        "times fewer.",
     ),
     Claim(
         "Effective batch", "1 × 16 = 16", 16, "rows",
@@ -131,40 +136,43 @@ OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Top-256 covers", ">99.9% of probability mass", 99.9, "%",
         tested=(SOURCE,),
-        why="Not shown, and not the same at every position: it falls with the temperature "
-        "and where the model is unsure.",
+        why="The document does not show how much the top 256 tokens cover. Their share differs "
+        "between positions: it falls as the temperature rises and where the model is unsure.",
     ),
     Claim(
         "Sparse reward input", "O(batch × seq × k × hidden) for O(batch × seq × vocab × hidden)",
         said="O(batch × seq × (vocab + hidden)) before",
         judged="does not follow",
         tested=("tests/examples/test_claims.py::test_a_product_stores_its_result_alone",),
-        why="The product of soft tokens and embeddings stores its operands and its result; "
-        "vocab × hidden of each are operations. What is gathered instead is larger.",
+        why="The product of soft tokens and embeddings stores its operands and its result; O(batch "
+        "× seq × vocab × hidden) is its number of operations. The embeddings that sparse input "
+        "gathers take more memory than the product's result.",
     ),
     Claim(
         "Same KL and reward", "should match legacy implementation",
         said="another loss: its KL is in none",
         judged="does not follow",
         tested=(SOURCE,),
-        why="Its code reads the online KL as a number, so nothing is trained by it, and compares "
-        "the reference's distribution of token t + 1 with the policy's of token t. Our program "
-        "prints train/reward and train/kl of each step, with --method gumbel and gumbel_legacy.",
+        why="The document's code reads the online KL as a number, so the KL has no gradient, and "
+        "compares the reference's distribution of token t + 1 with the policy's of token t. Our "
+        "program prints train/reward and train/kl of each step, with --method gumbel and "
+        "gumbel_legacy.",
     ),
     Claim(
         "KL token by token", "should be equivalent in expectation",
         said="equal but for rounding, where both keep it in the loss",
         judged="agrees",
         tested=("tests/methods/test_grade_step.py::test_online_and_batch_kl_agree",),
-        why="The same terms are added up one by one or at once. Its own code compares other "
-        "positions online, so there it is another number.",
+        why="Online KL adds up one by one the same terms that batch KL adds up at once. The "
+        "document's own code compares different positions in online mode, so its KL differs in "
+        "that mode.",
     ),
     Claim(
         "KV-cache memory", "offset by not storing intermediate activations",
         said="nothing was stored before",
         judged="does not follow",
-        why="The reference has no gradient, so it keeps no activations with or without a cache. "
-        "The cache is 14 MB that were not there: a fair price for the forwards it saves.",
+        why="The reference has no gradient, so it keeps no activations with or without a cache. A "
+        "KV cache adds 14 MB, a fair price for the forwards that it saves.",
     ),
 ))
 """The document's numbers beside its options."""
@@ -174,30 +182,30 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
         "soft_tokens, original", "~4 GB", 4, "GB",
         working=_given(DENSE),
         truth=_true(DENSE),
-        why="64 rows of the vocabulary in fp32: megabytes.",
+        why="Soft tokens are 64 rows of the vocabulary in fp32: megabytes, not gigabytes.",
     ),
     Claim(
         "soft_tokens, optimised", "~32 MB", 32, "MB",
         working=_given(LISTED),
         truth=_true("rows * tokens * vocabulary * coded", coded=CODED_SOFT),
-        why="The list itself is small; as coded, the dense rows are kept as before.",
+        why="The list of top-k weights is small, but the code still keeps the dense rows.",
     ),
     Claim(
         "soft_tokens, reduction", "125x", 125, "×",
         working=Working("4e9 / 32e6"),
         truth=Working("legacy / coded", {"legacy": LEGACY_SOFT, "coded": CODED_SOFT}),
-        why="The two entries above divided; neither is right.",
+        why="The document divides its two sizes of soft_tokens; both are wrong.",
     ),
     Claim(
         "ref_logits, original", "~4 GB", 4, "GB",
         working=_given(DENSE),
         truth=_true(DENSE),
-        why="As many as soft tokens.",
+        why="The reference's logits take as much memory as the soft tokens.",
     ),
     Claim(
         "ref_logits, optimised", "0", 0, "MB",
         truth=_true("rows * vocabulary * 4"),
-        why="One row at a time.",
+        why="The reference's logits exist for one token at a time.",
     ),
     Claim(
         "Reference activations, original", "~8 GB", 8, "GB",
@@ -206,12 +214,13 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
             prompt=PROMPT,
             intermediate=INTERMEDIATE,
         ),
-        why="Without a gradient nothing is kept: the whole row's logits and one layer's MLP pass.",
+        why="Without a gradient the reference keeps no activations: the whole row's logits and one "
+        "layer's MLP are only temporary.",
     ),
     Claim(
         "Reference activations, optimised", "~2 GB", 2, "GB",
         truth=_true("rows * (prompt + tokens) * kv_bytes", prompt=PROMPT, kv_bytes=KV_TOKEN_BYTES),
-        why="The KV cache, which is all that stays.",
+        why="Of the reference's activations only the KV cache stays allocated.",
     ),
     Claim(
         "Reference activations, reduction", "4x", 4, "×",
@@ -221,41 +230,45 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
             intermediate=INTERMEDIATE,
             kv_bytes=KV_TOKEN_BYTES,
         ),
-        why="Of megabytes that pass for megabytes that stay.",
+        why="A KV cache replaces temporary megabytes with megabytes that stay allocated.",
     ),
     Claim(
         "Reward matmul, original", "~4 GB", 4, "GB",
         working=_given("rows * tokens * vocabulary * hidden * 2"),
         truth=_true("rows * tokens * hidden * 2"),
-        why="O(batch × seq × vocab × hidden) counts operations; as memory it would be 16.8 GB. A "
-        "matrix product stores its result, and the soft tokens exist anyway.",
+        why="O(batch × seq × vocab × hidden) counts operations; as bytes it would be 16.8 GB. A "
+        "matrix product stores only its result, and the soft tokens exist anyway.",
     ),
     Claim(
         "Reward matmul, optimised", "~32 MB", 32, "MB",
         working=_given(GATHERED),
         truth=_true(GATHERED),
-        why="The gathered embeddings are kept for the backward. Sparse input takes more whenever "
-        "k × hidden is above the vocabulary: 655,360 against 151,936.",
+        why="The gathered embeddings are kept for the backward. Sparse input takes more memory "
+        "than dense input whenever k × hidden exceeds the vocabulary: here 655,360 against "
+        "151,936.",
     ),
     Claim(
         "Reward matmul, reduction", "125x", 125, "×",
         working=Working("4e9 / 32e6"),
         truth=_true("1 / (top_k)"),
-        why="The sign is the other way round: 256 times more.",
+        why="The gathered embeddings take 256 times the memory of the dense product's result, not "
+        "125 times less.",
     ),
     Claim(
         "Policy activations, original", "~20 GB", 20, "GB",
         truth=kept(1, TOKENS, BF16),
         tested=(OURS, LAYERS_KEEP),
-        why="The one large entry of the table, and too small: every token runs the whole row and "
-        "keeps it. As coded, with dropout and autocast's copies, 26.8 GB; 32.0 with the dropout "
-        "of a CPU.",
+        why="This is the only large entry of the document's table, and it is too small: every "
+        "generated token runs the whole row and keeps its activations. As coded, with dropout and "
+        "autocast's copies, the policy's activations take 26.8 GB, or 32.0 GB with a CPU's "
+        "dropout.",
     ),
     Claim(
         "Policy activations, optimised", "~5 GB (checkpointed)", 5, "GB",
         truth=Working(ONLY_STEPS, sizes(1, TOKENS, BF16)),
-        why="A checkpointed step keeps one row of embeddings; with layers recomputed instead "
-        "of steps it is 36 times that, 0.75 GB. One step is run again at a time, 0.65 GB.",
+        why="A checkpointed step keeps one row of embeddings; recomputing layers instead of steps "
+        "keeps 36 times as much, 0.75 GB. The backward recomputes one step at a time, which takes "
+        "0.65 GB.",
     ),
     Claim(
         "Policy activations, reduction", "4x", 4, "×",
@@ -268,42 +281,43 @@ PROFILE: tuple[Claim, ...] = held_by((OURS,), (
                 "before": kept(1, TOKENS, BF16).value,
             },
         ),
-        why="The only optimization that matters does far more than it says.",
+        why="Checkpointing is the only optimization that matters, and it saves far more than the "
+        "document says.",
     ),
     Claim(
         "Total peak, original", "~40+ GB", 40, "GB",
         working=Working(COLUMN_BEFORE),
         truth=_BEFORE,
         tested=(OURS, f"{DRY_RUN}{LEGACY}"),
-        why="Its column, which leaves out the weights: 24 GB for three models.",
+        why="The sum of the document's column leaves out the weights of three models, 24 GB.",
     ),
     Claim(
         "Total peak, optimised", "~10-15 GB", 12.5, "GB",
         working=Working(COLUMN_AFTER),
         truth=_AFTER,
         tested=(OURS, f"{DRY_RUN}{OPTIMISED}"),
-        why="Its column sums to 7. The weights alone are 24 GB.",
+        why="The document's column adds up to 7 GB. The weights alone take 24 GB.",
     ),
     Claim(
         "Total peak, reduction", "~3-4x", 3.5, "×",
         working=Working("before / after", {"before": 40, "after": 12.5}),
         truth=_SAVING,
-        why="From 40 to 10-15; its columns would give 5.7.",
+        why="The document compares 40 GB with 10-15 GB; the sums of its columns would give 5.7×.",
     ),
     Claim(
         "Success criterion", "~4-5x", 4.5, "×",
         working=Working("before / after", {"before": 40, "after": 12.5}),
         truth=_SAVING,
-        why="More than its own table promises.",
+        why="The document's success criterion promises a larger reduction than its own table.",
     ),
 ))
 """The document's table of expected memory, entry by entry."""
 
 DIFFERENT_LOSS = (
-    "It expects the KL and the reward of the legacy run. Its code reads the online KL as a number "
-    "(`.item()`), so the KL is in no loss, and compares the reference's distribution of token "
-    "t + 1 with the policy's of token t. The runs planned here keep it in the loss, aligned; that "
-    "costs what the table below shows. Those called *as coded* have it as the number it is, with "
-    "the dropout and the autocast of the code."
+    "The document expects the same KL and reward as in the legacy run. The document's code reads "
+    "the online KL as a number (`.item()`), so the KL is in no loss, and compares the reference's "
+    "distribution of token t + 1 with the policy's of token t. The runs planned here keep the KL "
+    "in the loss and compare the same token; the table below shows what that costs. Runs called "
+    "*as coded* only report the KL, as the code does, and have the code's dropout and autocast."
 )
 """What its success criteria overlook."""

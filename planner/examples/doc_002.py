@@ -48,8 +48,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             "allocated + unallocated / 1024 + context",
             {"allocated": 77.84, "unallocated": 921.65, "context": 0.49},
         ),
-        why="The trace adds up: what tensors took, what the allocator held besides, and 0.49 GiB "
-        "of CUDA context.",
+        why="The memory in the error's trace adds up: allocated memory, reserved but unallocated "
+        "memory, and 0.49 GiB of CUDA context.",
     ),
     Claim(
         "Effective batch", "4 × 4 = 2 × 8 = 16", 16, "rows",
@@ -66,7 +66,7 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             "kept / 2 / (weights + kept)",
             {"kept": _BEFORE.value, "weights": 3 * PARAMETERS * 4},
         ),
-        why="Activations halve, the weights of three models stay.",
+        why="Activations halve, but the weights of three models take as much as before.",
     ),
     Claim(
         "Length 48 → 32", "by 33%", 33, "%",
@@ -75,8 +75,9 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             f"1 - {POSITIONS} / before",
             {"prompt": PROMPT, "tokens": 32, "before": 2664},
         ),
-        why="Every token runs the whole row again: the graph held 2,664 positions a row and "
-        "holds 1,520. The change saves more than it says.",
+        why="Every generated token runs the whole row again: the graph holds 2,664 positions a row "
+        "at length 48 and 1,520 at length 32. The shorter length saves more than the document "
+        "says.",
     ),
     Claim(
         "bf16 for fp32", "Halves memory for weights and activations", 50, "%",
@@ -84,17 +85,19 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         truth=_share(
             with_weights(KEPT, *AFTER, BF16).value, with_weights(KEPT, *AFTER, FP32).value
         ),
-        why="Of two rows of 32 tokens. Weights halve. Of a token a layer keeps 171,432 bytes for "
-        "233,896, since norms and the softmax compute in fp32 either way, and of a pair of "
-        "positions 192 for 128: the softmax is kept in both.",
+        why="Our figure is for two rows of 32 tokens. Weights halve. With bf16 a layer keeps "
+        "171,432 bytes per token instead of 233,896, since norms and the softmax still compute in "
+        "fp32. Per pair of positions a layer keeps 192 bytes instead of 128, since it keeps the "
+        "softmax in fp32 and in bf16.",
     ),
     Claim(
         "Cleaning up", "Prevents fragmentation and ensures tensors are freed promptly",
         said="no peak moves",
         judged="does not follow",
         tested=("tests/examples/test_grade_documents.py::test_cleaning_up_moves_no_peak",),
-        why="A step peaks where its whole graph is alive, and none of that can be deleted. What "
-        "is emptied between steps is cached memory, which the next step asks for again.",
+        why="A step peaks while its whole graph is alive, and nothing in the graph can be deleted "
+        "then. Cleaning up between steps only frees cached memory, which the next step allocates "
+        "again.",
     ),
     Claim(
         "Autocast in the loop", "Ensures consistent precision",
@@ -104,69 +107,73 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             "tests/examples/test_grade_documents.py::"
             "test_dropout_and_autocast_keep_what_the_hooks_counted",
         ),
-        why="Adapters in fp32 then multiply in bf16 as the frozen weights do. Each token's forward "
-        "makes its copies anew, 655,360 bytes a layer, and the graph holds all of them.",
+        why="Under autocast, fp32 adapters multiply in bf16, as the frozen weights do. Each "
+        "token's forward makes new bf16 copies of the adapters, 655,360 bytes a layer, and the "
+        "graph holds all of them.",
     ),
     Claim(
         "Shorter sequences", "Slightly reduced generation diversity",
         tested=(SOURCE,),
         judged="no derivation",
-        why="Nobody measured it there, and no plan can: it is no matter of memory or time.",
+        why="The document does not measure diversity, and a plan cannot: it estimates memory and "
+        "time.",
     ),
     Claim(
         "bf16's numbers", "minor numerical differences, negligible in practice",
         tested=(SOURCE,),
         judged="no derivation",
-        why="Not measured there. With master weights in fp32 the updates at least are not rounded "
-        "away; its adapters have them.",
+        why="The document does not measure how bf16's numbers differ. Its adapters have fp32 "
+        "master weights, so at least their updates are not rounded away.",
     ),
     Claim(
         "Model weights (×3), before", "~48 GB", 48, "GB",
         working=_weights(4e9, 4),
         truth=_weights(PARAMETERS, 4),
-        why="Three whole copies in fp32.",
+        why="Three whole models are stored in fp32.",
     ),
     Claim(
         "Model weights (×3), after", "~24 GB", 24, "GB",
         working=_weights(4e9, 2),
         truth=_weights(PARAMETERS, 2),
-        why="The same in bf16. With adapters the reference could be the policy with its adapters "
-        "off, one copy less.",
+        why="Three whole models are stored in bf16. With adapters the reference could be the "
+        "policy with its adapters off, which saves one copy of the weights.",
     ),
     Claim(
         "Model weights, reduction", "50%", 50, "%",
         working=_share(24, 48),
         truth=_share(2, 4),
-        why="Two bytes for four.",
+        why="Each weight takes two bytes instead of four.",
     ),
     Claim(
         "Activations, before", "~30 GB", 30, "GB",
         working=Working("total - weights", {"total": 78 * GB, "weights": 48 * GB}),
         truth=_BEFORE,
         tested=(OURS, LAYERS_KEEP),
-        why="What was left of the card when it failed, not what the step needs. With every weight "
-        "trained it would be 127.1 GB: frozen layers keep fewer inputs.",
+        why="30 GB is what the weights left free on the card when the run failed, not what the "
+        "step needs. If every weight were trained, activations would take 127.1 GB; frozen layers "
+        "keep fewer inputs.",
     ),
     Claim(
         "Activations, after: first step", "~10-15 GB", 12.5, "GB",
         truth=kept(*AFTER, BF16),
         tested=(OURS, LAYERS_KEEP),
         why="`from_pretrained` leaves the model in evaluation mode, where transformers recomputes "
-        "nothing. As coded, with dropout and autocast's copies of the adapters, 19.2 GB: 23.1 "
-        "where dropout keeps fp32 noise, as on a CPU, and not a mask of bytes.",
+        "nothing. As coded, with dropout and autocast's copies of the adapters, activations take "
+        "19.2 GB, or 23.1 GB where dropout keeps fp32 noise instead of a mask of bytes, as on a "
+        "CPU.",
     ),
     Claim(
         "Activations, after: later steps", "~10-15 GB", 12.5, "GB",
         truth=Working(ONLY_INPUTS, sizes(*AFTER, BF16)),
-        why="The evaluation after the first step calls `.train()`, and then each layer keeps its "
-        "input only.",
+        why="The evaluation after the first step calls `.train()`, and from then on each layer "
+        "keeps only its input.",
     ),
     Claim(
         "Activations, reduction: least", "~50%", 50, "%",
         working=_share(15, 30),
         truth=_share(kept(*AFTER, BF16).value, _BEFORE.value),
-        why="Of its own columns; the first step saves more, since the true figure before was "
-        "three times as large.",
+        why="50% follows from the document's own columns. The first step saves more than that, "
+        "since activations before the changes were three times the document's figure.",
     ),
     Claim(
         "Activations, reduction: most", "~66%", 66, "%",
@@ -175,28 +182,32 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
             f"1 - {ONLY_INPUTS} / before",
             {**sizes(*AFTER, BF16), "before": _BEFORE.value},
         ),
-        why="Of its own columns; later steps keep almost nothing.",
+        why="66% follows from the document's own columns. After the first step, layers keep almost "
+        "no activations.",
     ),
     Claim(
         "Total, before", "~78 GB", 78, "GB",
         working=Working("48e9 + 30e9"),
         truth=with_weights(KEPT, *BEFORE, FP32),
         tested=(OURS, f"{DRY_RUN}{dry_runs.BEFORE}"),
-        why="The card's size. The step needs nearly twice that, so no cleaning up could save it.",
+        why="The document's total is the card's size. The step needs nearly twice as much memory "
+        "as the card has, so freeing memory between steps could not make it fit.",
     ),
     Claim(
         "Total, after: low end", "~25 GB", 25, "GB",
         working=Working("24e9 + 10e9"),
         truth=with_weights(ONLY_INPUTS, *AFTER, BF16),
         tested=(OURS, f"{DRY_RUN}{dry_runs.AFTER}"),
-        why="Its own parts give 34; the later steps really take about what it says.",
+        why="The document's own parts add up to 34 GB, but steps after the first really take about "
+        "25 GB.",
     ),
     Claim(
         "Total, after: high end", "~35 GB", 35, "GB",
         working=Working("24e9 + 15e9"),
         truth=with_weights(KEPT, *AFTER, BF16),
         tested=(OURS, f"{DRY_RUN}{dry_runs.FIRST_STEP}"),
-        why="Its own parts give 39; the first step takes more, and decides whether the run lives.",
+        why="The document's own parts add up to 39 GB. The first step takes more than that, and "
+        "decides whether the run fits.",
     ),
     Claim(
         "Total, reduction: least", "~55%", 55, "%",
@@ -204,7 +215,7 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         truth=_share(
             with_weights(KEPT, *AFTER, BF16).value, with_weights(KEPT, *BEFORE, FP32).value
         ),
-        why="From its own totals, which its own parts do not give.",
+        why="55% follows from the document's totals, but these are not the sums of its parts.",
     ),
     Claim(
         "Total, reduction: most", "~65%", 65, "%",
@@ -212,13 +223,14 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         truth=_share(
             with_weights(ONLY_INPUTS, *AFTER, BF16).value, with_weights(KEPT, *BEFORE, FP32).value
         ),
-        why="67.9 by its own totals.",
+        why="The document's own totals give 67.9%.",
     ),
     Claim(
         "Recomputation's cost", "~10-20% slower", 15, "%",
         truth=Working("forward / (forward + 2 * forward)", {"forward": 1}),
-        why="One more forward beside a forward and a backward of two, in operations. With adapters "
-        "the backward is little more than one forward, and a step a half slower.",
+        why="In operations, recomputation adds one forward to a step of one forward and a backward "
+        "that costs two forwards. With adapters the backward costs little more than one forward, "
+        "so recomputation makes a step about 50% slower.",
     ),
 ))
 """The document's numbers, in its order."""

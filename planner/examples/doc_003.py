@@ -41,7 +41,7 @@ SEARCHED = "tests/examples/test_density_document.py::test_brute_force_costs_two_
 FLAT = "tests/examples/test_density_document.py::test_a_flat_index_copies_every_vector"
 ITSELF = "tests/examples/test_density_document.py::test_a_prompt_is_its_own_nearest_neighbour"
 READ = "read: tablekat/nanochat-rlhf-density-sampling@06b4281, scripts/kat_train_grpo.py"
-BINARY = "GiB called GB: 2**30 bytes each, not 10**9."
+BINARY = "The document writes GB but means GiB: 2**30 bytes, not 10**9."
 
 
 def sized(expression: str, prompts: float = PROMPTS, **more: float) -> Working:
@@ -54,7 +54,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
         "Embeddings, in bytes", "28,000 × 50,304 × 4 = 5,634,048,000", 5_634_048_000, "bytes",
         working=sized(EMBEDDINGS),
         truth=sized(EMBEDDINGS),
-        why="One fp32 number for each word of the vocabulary and each prompt.",
+        why="Each prompt has one fp32 number for each entry of the vocabulary.",
     ),
     Claim(
         "Embeddings storage", "5.25 GB", 5.25, "GB",
@@ -67,14 +67,16 @@ BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
         truth=Working(str(TRUE_DIMENSIONS)),
         judged="does not follow",
         tested=(SHAPES,),
-        why="The configuration class's default. The model that was trained has a vocabulary of "
-        "65,536 (7.34 GB of logits), and its hidden states are 1,280 wide (0.14 GB).",
+        why="50,304 is the configuration class's default. The model that was trained has a "
+        "vocabulary of 65,536 (7.34 GB of mean logits for all prompts) and hidden states of 1,280 "
+        "values (0.14 GB).",
     ),
     Claim(
         "A batch of 8 on the GPU", "32 MB in VRAM", 32, "MB",
         working=Working(LOGITS, BATCH),
         truth=Working(LOGITS, BATCH),
-        why="[8, 512, 50,304] in fp32, half of it in bf16. 32 MB would be prompts of 20 tokens.",
+        why="The logits have shape [8, 512, 50,304] in fp32; bf16 takes half as much. 32 MB would "
+        "be the logits of prompts of 20 tokens.",
     ),
     Claim(
         "Batches", "3500", 3500, "",
@@ -87,75 +89,76 @@ BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
         working=Working("prompts * 11 * 8 + prompts * 11 * 4", SIZES),
         truth=Working(FOUND, SIZES),
         tested=(COUNTED, TYPES),
-        why="Ten times its own sum below, which is 3.7 MB.",
+        why="The document's own sum below is 3.7 MB, not 0.03 GB.",
     ),
     Claim(
         "Distances array", "28,000 × 11 × 8 bytes (float64) = 2.46 MB", 2.46, "MB",
         working=Working("prompts * 11 * 8", SIZES),
         truth=Working("prompts * 11 * 8", SIZES),
         tested=(COUNTED, TYPES),
-        why="scikit-learn returns float64 for fp32 embeddings too.",
+        why="scikit-learn returns float64 distances for fp32 embeddings too.",
     ),
     Claim(
         "Indices array", "28,000 × 11 × 4 bytes (int32) = 1.23 MB", 1.23, "MB",
         working=Working("prompts * 11 * 4", SIZES),
         truth=Working("prompts * 11 * 8", SIZES),
         tested=(COUNTED, TYPES),
-        why="They are int64.",
+        why="The indices are int64.",
     ),
     Claim(
         "Distances and indices", "≈ 3.7 MB", 3.7, "MB",
         working=Working("prompts * 11 * 8 + prompts * 11 * 4", SIZES),
         truth=Working(FOUND, SIZES),
         tested=(COUNTED, TYPES),
-        why="Both are eight bytes wide.",
+        why="A distance and an index take eight bytes each.",
     ),
     Claim(
         "Duration of kneighbors", "~1-2 seconds", 2, "s",
         truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
-        why="Brute force is 78.9 TFLOP: 37 minutes at the 36 GFLOP/s measured on two cores, one to "
-        "three minutes on a large server.",
+        why="Brute force takes 78.9 TFLOP: 37 minutes at the 36 GFLOP/s measured on two cores, or "
+        "one to three minutes on a large server.",
     ),
     Claim(
         "Density weights", "28,000 × 4 = 112 KB", 0.112, "MB",
         working=Working("prompts * 4", SIZES),
         truth=Working("prompts * 4", SIZES),
-        why="One fp32 number a prompt.",
+        why="Each prompt has one fp32 weight.",
     ),
     Claim(
         "Density weights (final)", "0.0001 GB", 0.0001, "GB",
         working=Working("prompts * 4 / 1.073741824", SIZES),
         truth=Working("prompts * 4", SIZES),
         judged="agrees",
-        why="Rounded to one digit.",
+        why="The document rounds to one digit.",
     ),
     Claim(
         "Model weights (12 layers, 768 hidden)", "~1.5 GB", 1.5, "GB",
         working=Working(f"{PARAMETERS} * 4", SHAPE),
         truth=Working(f"{PARAMETERS} * 4", SHAPE),
         tested=(COUNTED, SHAPES),
-        why="162.2 million weights in fp32. The model that was trained has 561.0 million: 2.24 GB "
-        "in fp32, 1.12 in bf16.",
+        why="This shape has 162.2 million weights in fp32. The model that was trained has 561.0 "
+        "million weights: 2.24 GB in fp32, 1.12 GB in bf16.",
     ),
     Claim(
         "Optimizer state (if using Adam)", "~0.5 GB", 0.5, "GB",
         working=Working(f"2 * {PARAMETERS} * 4", SHAPE),
         truth=Working(f"2 * {PARAMETERS} * 4", SHAPE),
-        why="Two fp32 moments for each weight. The sampler's model trains nothing and has none.",
+        why="Adam keeps two fp32 moments for each weight. The sampler's model is not trained, so "
+        "it has no Adam moments.",
     ),
     Claim(
         "Forward buffers", "~0.2 GB", 0.2, "GB",
         truth=Working(LOGITS, BATCH),
-        why="The logits of one batch alone, in fp32.",
+        why="The logits of one batch alone take 0.8 GB in fp32.",
     ),
     Claim(
         "GPU in all", "~2-3 GB", 2.5, "GB",
         working=Working("(1.5 + 0.5 + 0.2) * 1e9"),
         truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
         judged="agrees",
-        why="Its parts make 2.2. The sampler needs the weights and one batch's logits; the code "
-        "holds other models beside it.",
+        why="The document's parts add up to 2.2 GB. The sampler needs its model's weights and one "
+        "batch's logits; the code also holds other models.",
     ),
 ))
 """The document's detailed breakdown, in its order."""
@@ -164,7 +167,8 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
     Claim(
         "Load prompts from disk", "50-100 MB", 75, "MB",
         truth=Working("prompts * tokens * 4", {"prompts": PROMPTS, "tokens": 512}),
-        why="At most, at 512 tokens of about four characters.",
+        why="57 MB is the most that prompts of 512 tokens take, at about four characters per "
+        "token.",
     ),
     Claim(
         "Embeddings added at t=5s", "5 seconds", 5, "s",
@@ -173,29 +177,32 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
             {**SHAPE, "prompts": PROMPTS, "tokens": 512, "peak_flops_per_second": PEAK_4090},
         ),
         tested=(COUNTED, SHAPES),
-        why="At the longest prompts, the full peak of a 24 GB card (RTX 4090, bf16) and nothing "
-        "lost; real runs reach less than half.",
+        why="Our figure assumes the longest prompts and the full peak of a 24 GB card (RTX 4090, "
+        "bf16); real runs reach less than half of that peak.",
     ),
     Claim(
         "Peak RAM needed", "10.25 GB", 10.25, "GB",
         truth=sized(COPIED),
         tested=(COUNTED, TWICE),
-        why="Its parts make 7.25 to 8.25, of two different memories. Host RAM alone holds the "
-        "embeddings twice, once while they are concatenated and again while they are normalised "
-        "(2.00 × measured, both).",
+        why="The document's parts add up to 7.25 to 8.25 GB, part of it host RAM and part GPU "
+        "memory. Host RAM alone holds two copies of the embeddings, first while they are "
+        "concatenated and again while they are normalised (measured: 2.00 × the embeddings each "
+        "time).",
     ),
     Claim(
         "When the peak is", "t=185s, as training starts",
         said="before the search: concatenate and normalise",
         judged="does not follow",
         tested=(TWICE,),
-        why="The search adds megabytes; the two copies are made before it.",
+        why="The two copies of the embeddings are made before the search, which adds only "
+        "megabytes.",
     ),
     Claim(
         "Setup time", "~3 minutes (one-time)", 180, "s",
         truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
-        why="The search alone, on the two cores measured. Three minutes need a large server.",
+        why="The search alone takes 37 minutes on the two cores that were measured. To finish in "
+        "three minutes, the search needs a large server.",
     ),
     Claim(
         "Left after the weights are made", "Embeddings freed; weights only (112 KB)", 0.112, "MB",
@@ -209,8 +216,8 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
         "Fits in a 24 GB GPU", "Peak 10.25 GB, fits in 24GB GPU", 10.25, "GB",
         truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
         judged="does not follow",
-        why="Host RAM held against a card's memory. On the card are the model and one batch's "
-        "logits; the embeddings are never there.",
+        why="The document compares host RAM with a card's memory. The card holds the model and one "
+        "batch's logits; the embeddings are never on the card.",
     ),
 ))
 """The executive summary's peak and the timeline."""
@@ -230,7 +237,8 @@ def _row(prompts: int, label: str, embeddings: float, total: float) -> tuple[Cla
             working=sized(f"{EMBEDDINGS} / {GIB} + 2", prompts),
             truth=sized(f"{COPIED} / {GIB}", prompts),
             tested=(COUNTED, TWICE),
-            why="Host RAM and GPU memory in one sum, and the second copy left out.",
+            why="The document adds host RAM and GPU memory in one sum and leaves out the second "
+            "copy of the embeddings.",
         ),
     )
 
@@ -251,49 +259,52 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
         working=Working("ram / (dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
         truth=Working("ram / (2 * dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
         tested=(COUNTED, TWICE),
-        why="Its own table fails 280,000. The 24 GB that it speaks of hold 59,600 as the code is "
-        "written, 119,000 if embeddings were never copied.",
+        why="In the document's own table 280,000 prompts do not fit. The 24 GB that it assumes "
+        "hold 59,600 prompts as the code is written, or 119,000 if embeddings were never copied.",
     ),
     Claim(
         "Embeddings on disk, compressed", "2.5 GB compressed", 2.5, "GB",
         truth=sized("prompts * dimensions * 2"),
         judged="no derivation",
-        why="Half precision is 2.82 GB, and a compressor leaves 92% of it: 2.59 GB. It leaves as "
-        "much of fp32, 5.21 GB: means of logits are noise to it.",
+        why="In half precision the embeddings take 2.82 GB, and a compressor leaves 92% of that: "
+        "2.59 GB. A compressor leaves 92% of fp32 embeddings too, 5.21 GB: mean logits look like "
+        "noise to a compressor.",
     ),
     Claim(
         "Offline: k-NN computed at t=1s", "1 second", 1, "s",
         truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
-        why="Reading embeddings from disk leaves the search as long as it was: training does not "
-        "start instantly. Only weights saved with them would do that.",
+        why="Reading embeddings from disk does not shorten the search, so training does not start "
+        "instantly. Training would start instantly only if the sampling weights were saved as "
+        "well.",
     ),
     Claim(
         "Offline at 280,000: embeddings.npy", "2.5 GB compressed", 2.5, "GB",
         working=sized("prompts * dimensions * 2", 280_000),
         truth=sized(EMBEDDINGS, 280_000),
-        why="The figure of 28,000 prompts; in half precision ten times as many are 28.2 GB.",
+        why="2.5 GB is the figure for 28,000 prompts; 280,000 prompts take 28.2 GB in half "
+        "precision.",
     ),
     Claim(
         "Offline at 280,000: loaded", "5.25 GB", 5.25, "GB",
         working=sized(EMBEDDINGS, 280_000),
         truth=sized(EMBEDDINGS, 280_000),
-        why="The figure of 28,000 prompts again.",
+        why="5.25 GB is the figure for 28,000 prompts, not for 280,000.",
     ),
     Claim(
         "IndexFlatL2 at 280,000", "Better memory efficiency",
         said="56.3 GB more than the embeddings",
         judged="does not follow",
         tested=(FLAT,),
-        why="A flat index copies every vector in fp32. It computes all distances, as scikit-learn "
-        "does.",
+        why="A flat index copies every vector in fp32 and, like scikit-learn, computes all "
+        "distances.",
     ),
     Claim(
         "Neighbours of index.search(embeddings, k=10)", "k=10", 10, "neighbours",
         truth=Working("10 - 1"),
         judged="does not follow",
         tested=(ITSELF,),
-        why="The first neighbour found is the prompt itself.",
+        why="The first neighbour that a search finds is the prompt itself.",
     ),
 ))
 """The scaling table, and what online and offline are said to be."""

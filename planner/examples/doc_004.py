@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from planner.examples.claim import Claim, Working, held_by
 
-TITLE = "What do activations take, and is a cache worth it?"
+TITLE = "How much do activations take, and is a cache worth it?"
 
 ROWS = 2
 TOKENS = 512
@@ -104,7 +104,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         said="2,048 wide, 36 layers, vocabulary 151,936",
         judged="does not follow",
         tested=(SHAPES,),
-        why="Those are a 7B model's; every row below multiplies with them.",
+        why="The document's shapes are those of a 7B model, and every row below uses them.",
     ),
     _claim("One hidden tensor", "3.67 MB", 3.67, HIDDEN, HIDDEN, ELEMENTS.strip()),
     _claim(
@@ -113,8 +113,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         11,
         QKV,
         KEPT_QKV,
-        ELEMENTS + "There are 2 key and value heads here, not 28; eager attention repeats them "
-        "for all 16 query heads, and each adapter keeps its input in fp32.",
+        ELEMENTS + "The model has 2 key and value heads, not 28; eager attention repeats them for "
+        "all 16 query heads, and each adapter keeps its input in fp32.",
     ),
     _claim(
         "Attention scores",
@@ -123,7 +123,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         SCORES,
         KEPT_SCORES,
         ELEMENTS + "Eager attention keeps its softmax in fp32 and in bf16; SDPA and flash "
-        "keep neither.",
+        "attention keep neither copy.",
     ),
     _claim(
         "Attention of a layer",
@@ -131,7 +131,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         30,
         ATTENTION,
         KEPT_ATTENTION,
-        ELEMENTS + "The two rows above, and the output projection's adapter.",
+        ELEMENTS + "A layer's attention is the sum of the two rows above and the output "
+        "projection's adapter.",
     ),
     _claim(
         "Gate and up",
@@ -147,7 +148,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         42,
         MLP,
         KEPT_MLP,
-        ELEMENTS + "SiLU's output is missing, and the product, which the adapter keeps in fp32.",
+        ELEMENTS + "The document leaves out SiLU's output and the product of gate and up, which "
+        "the down projection's adapter keeps in fp32.",
     ),
     _claim(
         "Norms of a layer",
@@ -155,7 +157,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         7,
         NORMS,
         f"2 * {NORM}",
-        ELEMENTS + "They keep their inputs in fp32, and their outputs for nobody.",
+        ELEMENTS + "Norms keep their inputs in fp32, and their outputs are not kept.",
     ),
     _claim(
         "One layer",
@@ -163,8 +165,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         79,
         LAYER,
         KEPT_LAYER,
-        ELEMENTS + "The same list with the true shapes is 83.9 MB; the fp32 copies of norms, "
-        "softmax and adapters, SiLU and the repeated heads are what it leaves out.",
+        ELEMENTS + "The document's list gives 83.9 MB with the true shapes; it leaves out SiLU, "
+        "the repeated heads, and the fp32 copies of norms, softmax and adapters.",
     ),
     _claim(
         "All layers",
@@ -172,8 +174,9 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         2.2,
         STACK,
         KEPT_STACK,
-        "28 layers of a 7B model, half counted. The first of the 36 keeps no norm input: "
-        "nothing before it is trained.",
+        "The document counts 28 layers of a 7B model, and only half of their bytes. The first of "
+        "the true model's 36 layers does not keep the input of its first norm, because nothing "
+        "before it is trained.",
         "GB",
     ),
     _claim(
@@ -190,7 +193,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         155.6,
         LOGITS,
         KEPT_LOGITS,
-        ELEMENTS + "The loss keeps them in fp32, and their log-probabilities in fp32 besides.",
+        ELEMENTS + "The loss keeps the logits in fp32 and their log-probabilities in fp32 as well.",
     ),
     _claim(
         "Per forward pass",
@@ -198,7 +201,8 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         2.4,
         PASS,
         KEPT_PASS,
-        "Only the pass with gradients keeps it; the reference pass keeps no activations.",
+        "Only the forward pass with gradients keeps these activations; the reference pass keeps "
+        "none.",
         "GB",
     ),
     Claim(
@@ -219,7 +223,7 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         truth=Working("3"),
         judged="does not follow",
         tested=(SOURCE,),
-        why="The code runs the training forward twice, and its reference is the policy itself, "
+        why="The code runs the training forward twice. The code's reference is the policy itself, "
         "so the KL term is zero apart from dropout.",
     ),
     Claim(
@@ -234,15 +238,15 @@ TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
         working=Working("6e9 / 3e9"),
         truth=Working("1"),
         tested=("tests/examples/test_claims.py::test_a_frozen_reference_is_free_with_adapters",),
-        why="With adapters the reference is the model with its adapters off: nothing more. A copy "
-        "takes 6.2 GB in bf16.",
+        why="With adapters the reference is the model with its adapters off, so it takes no extra "
+        "memory. A copy of the model takes 6.2 GB in bf16.",
     ),
 ))
 """The document's table, in its order."""
 
 PASSES = (
-    "The code the document describes runs three forwards, not two, and its reference is the "
-    "current policy itself, so its KL term is zero apart from dropout. With LoRA a true "
-    "reference costs nothing: the adapters are switched off."
+    "The code that the document describes runs three forwards, not two. The reference in that code "
+    "is the current policy itself, so the KL term is zero apart from dropout. With LoRA a true "
+    "reference takes no extra memory: it is the model with its adapters off."
 )
 """What the table does not show."""

@@ -41,12 +41,12 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="000",
         title=doc_000.TITLE,
-        finding="The document expects Intuitor to need 36 times the memory of PPO. It needs "
-        "**less**: the numbers it fears never exist all at once, and it trains one model where "
-        "PPO trains two.",
-        words="**PPO** trains a language model by rewards, with a second model beside it, the "
-        "critic, that learns to predict them. **Intuitor** takes the model's own certainty as "
-        "the reward and needs no critic.",
+        finding="The document expects Intuitor to need 36 times the memory of PPO. Intuitor needs "
+        "**less**: the numbers that the document counts never exist all at once, and Intuitor "
+        "trains one model where PPO trains two.",
+        words="**PPO** trains a language model by rewards, together with a second model, the "
+        "critic, that learns to predict the rewards. **Intuitor** takes the model's own certainty "
+        "as the reward and needs no critic.",
         groups={
             "Its breakdown": doc_000.BREAKDOWN,
             "Its scaling table": doc_000_scaling.SCALING,
@@ -56,9 +56,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="001",
         title=doc_001.TITLE,
-        finding="Of six changes that were to save memory, four save nothing one can measure. "
-        "**Two do**: to compute each generated token again instead of keeping its work, and to "
-        "generate fewer tokens.",
+        finding="Of six changes meant to save memory, four save nothing measurable. **Two do save "
+        "memory**: computing each generated token again instead of keeping its work, and "
+        "generating fewer tokens.",
         words="**GRADE** trains through the generated text itself: every token is a mixture of "
         "the vocabulary, so the work of all tokens is kept until the end. **Top-k** keeps only "
         "the likeliest words of a mixture, **KL** is the distance to the model as it was before "
@@ -72,8 +72,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="002",
         title=doc_002.TITLE,
-        finding="The step needs **nearly twice the GPU's memory**. The changes cure that, except "
-        "in the first step, where the one that matters most is not on yet.",
+        finding="A step of the run needs **nearly twice the GPU's memory**. The document's changes "
+        "cure that, except in the first step, where the change that matters most, checkpointing, "
+        "is not on yet.",
         words="**GRADE** trains through the generated text itself, so the work of all tokens is "
         "kept until the end. **Checkpointing** computes that work again instead of keeping it; "
         "the library does so only in training mode, which this code enters after its first step.",
@@ -83,13 +84,13 @@ DOCUMENTS: tuple[Document, ...] = (
         number="003",
         title=doc_003.TITLE,
         finding="28,000 prompts fit the memory of a machine with 24 GiB; 280,000 do not, unless "
-        "they are read from disk piece by piece. And its weights are **inverted**: they draw "
-        "common prompts more often, not rare ones.",
-        words="**Density-aware sampling** trains more often on prompts that are unlike the "
-        "others. Each prompt is described by a list of numbers, its **embedding**; prompts with "
-        "near neighbours are common, prompts without are rare. **Online** computes all that "
-        "as training starts, **offline** once, to a file that is loaded; **streaming** reads the "
-        "file piece by piece.",
+        "they are read from disk piece by piece. And the sampling weights are **inverted**: they "
+        "draw common prompts more often, not rare ones.",
+        words="**Density-aware sampling** trains more often on prompts that are unlike the others. "
+        "Each prompt is described by a list of numbers, its **embedding**; prompts with near "
+        "neighbours are common, prompts without near neighbours are rare. **Online** computes the "
+        "embeddings as training starts, **offline** computes them once and loads them from a file, "
+        "and **streaming** reads that file piece by piece.",
         groups={
             "Its breakdown": doc_003.BREAKDOWN,
             "Its timeline": doc_003.TIMELINE,
@@ -101,13 +102,15 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="004",
         title=doc_004.TITLE,
-        finding="It counts elements as bytes, and another model's shapes. And what it wants to "
-        "cache is **free** already: with LoRA the reference is the base model, adapters off.",
+        finding="The document counts elements as bytes and uses another model's shapes. And the "
+        "reference, whose results the document wants to cache, is **free** already: with LoRA the "
+        "reference is the base model with its adapters off.",
         words="**Activations** are what a model computes on the way and keeps for learning. The "
         "**reference** is the model as it was before training; **adapters** are small additions "
-        "that are trained in its place and can be switched off. **Log-probs** are how likely the "
-        "model finds each word, and **hidden states** what it makes of a text before that; both "
-        "can be stored and read again. **Dual output** is one pass for both models.",
+        "that are trained instead of the model's own weights and can be switched off. "
+        "**Log-probs** are how likely the model finds each word, and **hidden states** what it "
+        "makes of a text before that; both can be stored and read again. **Dual output** is one "
+        "pass for both models.",
         groups={"Its activation table": doc_004.TABLE},
     ),
 )

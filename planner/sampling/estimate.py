@@ -237,7 +237,7 @@ def advice(plan: SamplingPlan, known: Measured = NOTHING) -> Advice:
     return Advice(
         mode=None,
         plan=None,
-        reason=f"None fits {read_gib(plan.host_ram)} GiB: {', '.join(needs)}. "
+        reason=f"No mode fits {read_gib(plan.host_ram)} GiB: {', '.join(needs)}. "
         "Use hidden states instead of logits, fp16, or fewer tokens per prompt.",
     )
 
@@ -303,12 +303,13 @@ def _warnings(plan: SamplingPlan, durations: dict[str, Duration]) -> Sequence[st
         if own != plan.dimensions:
             found.append(
                 f"Embeddings of {plan.model} have {own:,} values, not {plan.dimensions:,}; set "
-                "dimensions to 0 to use its own."
+                "dimensions to 0 to use the model's number."
             )
     if plan.assembly == "concatenate":
-        found.append("As in the document's code, all embeddings are copied twice.")
+        found.append("As in document 003's code, all embeddings are copied twice.")
     if plan.favour == "common":
-        found.append("This favours common prompts; density-aware sampling favours rare ones.")
+        found.append("This plan favours common prompts; density-aware sampling favours rare "
+        "prompts.")
     if plan.index == "faiss-ivf":
         found.append("The recall of an IVF index is unknown until a run measures it.")
     if any(one.assumed for one in durations.values()):

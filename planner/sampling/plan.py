@@ -36,7 +36,8 @@ class SamplingPlan(BaseModel):
     )
     embedding: Literal["logits", "hidden"] = Field(
         "hidden",
-        description="The mean over a prompt's tokens of its logits, or of its last hidden states.",
+        description="An embedding is the mean over a prompt's tokens of the logits, or of the last "
+        "hidden states.",
     )
     dimensions: Annotated[int, Field(ge=0, le=2**20)] = Field(
         0, description="Length of an embedding; 0 takes the model's vocabulary or hidden size."
@@ -48,22 +49,24 @@ class SamplingPlan(BaseModel):
     assembly: Literal["in-place", "concatenate"] = Field(
         "in-place",
         description="In place: embeddings are written into one array and normalised there. As in "
-        "the document's code: they are concatenated and normalised into copies.",
+        "document 003's code: embeddings are concatenated and normalised into copies.",
     )
     neighbours: Annotated[int, Field(ge=1, le=1024)] = Field(
-        10, description="Nearest neighbours of each prompt, itself excluded."
+        10, description="Number of nearest neighbours of each prompt, without the prompt itself."
     )
     index: Literal["exact", "faiss-flat", "faiss-ivf"] = Field(
-        "exact", description="Brute force with scikit-learn, or a FAISS index."
+        "exact", description="Brute-force search with scikit-learn, or a FAISS index."
     )
     lists: Annotated[int, Field(ge=0, le=2**24)] = Field(
-        0, description="Lists of an IVF index; 0 takes four times the square root of the prompts."
+        0, description="Number of lists in an IVF index; 0 takes four times the square root of the "
+        "prompts."
     )
     probes: Annotated[int, Field(ge=0, le=2**24)] = Field(
-        0, description="Lists that each search visits; 0 takes the square root of the lists."
+        0, description="Number of lists that each search visits; 0 takes the square root of the "
+        "lists."
     )
     training_prompts: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        0, description="Prompts that train an IVF index; 0 takes 64 for each list."
+        0, description="Number of prompts that train an IVF index; 0 takes 64 for each list."
     )
     mode: Literal["online", "offline", "streaming"] = Field(
         "online",
@@ -77,13 +80,14 @@ class SamplingPlan(BaseModel):
         8, description="Prompts per forward pass."
     )
     chunk_prompts: Annotated[int, Field(ge=0, le=10**8)] = Field(
-        0, description="Prompts per Parquet chunk; 0 takes as many as 64 MiB hold."
+        0, description="Prompts per Parquet chunk; 0 takes as many as fit in 64 MiB."
     )
     favour: Literal["rare", "common"] = Field(
-        "rare", description="Rare prompts are far from all others, common ones near to many."
+        "rare", description="Prompts to draw more often: rare prompts are far from all others, "
+        "common prompts are near many."
     )
-    host_ram: Bytes = Field(0, description="Host RAM in bytes; 0 is unknown.")
-    disk: Bytes = Field(0, description="Free disk in bytes; 0 is unknown.")
+    host_ram: Bytes = Field(0, description="Host RAM in bytes; 0 means unknown.")
+    disk: Bytes = Field(0, description="Free disk in bytes; 0 means unknown.")
     cores: Annotated[int, Field(ge=1, le=4096)] = Field(8, description="CPU cores.")
     device: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9\-]+$")] = Field(
         "cpu", description="Where the model runs: the CPU, or a GPU of the catalog."

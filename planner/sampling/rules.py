@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "neighbours",
         lambda p: p.neighbours >= p.prompts,
-        "A prompt has only prompts - 1 neighbours, itself excluded.",
+        "A prompt has only prompts - 1 neighbours, because it is not its own neighbour.",
         "Lower neighbours.",
     ),
     Rule(
@@ -59,7 +59,7 @@ RULES: tuple[Rule, ...] = (
         "training_prompts",
         lambda p: _ivf(p) and p.training_prompts > p.prompts,
         "training_prompts exceeds prompts.",
-        "Lower it, or set it to 0.",
+        "Lower training_prompts, or set it to 0.",
     ),
     Rule(
         "lists",
@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
             p.assembly == "concatenate"
             and (p.mode, p.index, p.dtype) != ("online", "exact", "fp32")
         ),
-        "The document's code concatenates fp32 embeddings online and searches them by brute force.",
+        "Document 003's code concatenates fp32 embeddings online and searches them by brute force.",
         "Set assembly to in-place, or mode to online, index to exact and dtype to fp32.",
     ),
     Rule(
@@ -100,12 +100,13 @@ def problems_of(plan: SamplingPlan) -> tuple[Problem, ...]:
         try:
             chosen = model(plan.model)
         except ValueError as error:
-            fix = "Choose a model of the catalog, or leave it empty and set dimensions."
+            fix = "Choose a model of the catalog, or leave model empty and set dimensions."
             found.append(Problem("model", str(error), fix))
         else:
             if chosen.unsupported_reason:
                 sentence = f"{plan.model} is not supported: {chosen.unsupported_reason}."
-                found.append(Problem("model", sentence, "Choose another, or set dimensions."))
+                found.append(Problem("model", sentence, "Choose another model, or leave model "
+                "empty and set dimensions."))
             elif not found:
                 found.extend(_uncovered(plan))
     return tuple(found)

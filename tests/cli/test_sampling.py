@@ -37,7 +37,7 @@ def test_a_link_and_fields_on_it_are_answered_in_json(capsys: pytest.CaptureFixt
     [
         ([], "Nothing was given"),
         (["--prompts", "5"], "Without a model"),
-        (["--dimensions", "4", "--prompts", "10"], "itself excluded"),
+        (["--dimensions", "4", "--prompts", "10"], "not its own neighbour"),
         (["dimensions=4&index=best"], "index"),
         (["--model", "nobody/nothing"], "not in the catalog"),
     ],

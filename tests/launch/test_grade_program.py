@@ -117,7 +117,7 @@ def test_an_authors_trainer_is_a_name_for_its_options(
     shares = re.findall(r"top-k mass ([\d.]+)", found["told"])
     assert len(shares) == (3 if alias == "gumbel" else 0)
     assert all(0.2 < float(share) < 1 for share in shares)
-    planned_otherwise = "Not as planned, so the prediction is not of this run: "
+    planned_otherwise = "Options not as planned, so the prediction does not apply: "
     assert planned_otherwise in found["told"]
     if alias == "gumbel":
         assert "top_k=256, dense_scatter=True, kl='online-metric'" in found["told"]

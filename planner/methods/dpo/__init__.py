@@ -50,7 +50,7 @@ METHOD = Method(
         Rule(
             "kl",
             lambda plan: plan.kl != "none",
-            "DPO is held to its reference by the loss itself, without a KL term.",
+            "DPO's loss itself keeps the policy near its reference, without a KL term.",
             "Set kl to none.",
         ),
         Rule(
@@ -62,7 +62,7 @@ METHOD = Method(
         Rule(
             "reference",
             lambda plan: plan.reference == "none",
-            "DPO compares with a reference.",
+            "DPO's loss compares the policy with a reference.",
             "Set reference to copy (or adapter-disabled with LoRA), or to cached-logprobs.",
         ),
     ),

@@ -22,9 +22,11 @@ def _templates(plan: Plan) -> tuple[Path, ...]:
 
 
 WHY = {
-    "logits": "response makes logits of the response's positions alone; full of every position.",
-    "logits_dtype": "What the log-softmax over the vocabulary computes in.",
-    "logprob_micro_batch_size": "Pairs of one forward of the reference; it keeps no activations.",
+    "logits": "response computes logits of the response's positions only; full computes them for "
+    "every position.",
+    "logits_dtype": "Dtype in which the log-softmax over the vocabulary is computed.",
+    "logprob_micro_batch_size": "Number of pairs in one forward of the reference; that forward "
+    "keeps no activations.",
     "prompts_per_step": "",
 }
 
@@ -34,7 +36,8 @@ def _refuse(found: Obstacles) -> None:
         "logits",
         "response",
         "full",
-        why="The program makes the logits of a micro-batch at once; it has no kernel for pieces.",
+        why="The program computes all logits of a micro-batch at once; it has no kernel that "
+        "computes them in chunks.",
     )
     if found.plan.reference == "dual-output":
         found.refuse(
@@ -46,12 +49,13 @@ def _refuse(found: Obstacles) -> None:
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     return (
-        "The data are JSONL rows with texts prompt, chosen and rejected; pairs that are longer "
+        "The data file has JSONL rows with the texts prompt, chosen and rejected; pairs longer "
         "than planned are left out.",
         *(
             (
-                "precompute_reference.py runs first, writes reference-cache/ and skips what is "
-                "there; train_dpo.py refuses a cache of another model, revision or data set.",
+                "precompute_reference.py runs first, writes reference-cache/ and skips pairs "
+                "already in it; train_dpo.py refuses a cache of another model, revision or data "
+                "set.",
             )
             if plan.reference in CACHED
             else ()

@@ -53,8 +53,8 @@ METHOD = Method(
     ),
     searched=("grade_step_checkpointing", "grade_reference_cache"),
     trade_offs={
-        "grade_estimator": "The straight-through estimator feeds one-hot tokens and keeps the soft "
-        "gradient: another gradient, with another bias."
+        "grade_estimator": "The straight-through estimator feeds one-hot tokens and uses the "
+        "gradient of the soft tokens, so its gradient has a different bias."
     },
     rules=RULES,
     fact_problems=fact_problems,

@@ -17,21 +17,22 @@ class GradeFields(OwnFields):
         title="Estimator",
         description="GRADE's gradient estimator.",
         json_schema_extra=more(
-            "straight-through feeds one-hot tokens and keeps the soft gradient."
+            "straight-through feeds one-hot tokens and uses the gradient of the soft tokens."
         ),
     )
     grade_top_k: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
         0,
         title="Top k",
-        description="Tokens kept per step; 0 is all.",
-        json_schema_extra=more("Tokens the softmax sees each step; 0 is all of them."),
+        description="Tokens kept per step; 0 keeps all.",
+        json_schema_extra=more("Number of tokens that enter the softmax at each step; 0 takes the "
+        "whole vocabulary."),
     )
     grade_dense_scatter: bool = Field(
         False,
         title="Scatter the top k to the whole vocabulary",
-        description="Scatter the top k back to all tokens.",
+        description="Scatter the top-k weights into a row of the whole vocabulary.",
         json_schema_extra=more(
-            "What document 001's code does: the dense row that the top k should avoid is kept."
+            "As in document 001's code: this keeps the dense row that top-k should avoid."
         ),
     )
     grade_kl: Literal["none", "batch", "online", "online-metric"] = Field(
@@ -39,25 +40,26 @@ class GradeFields(OwnFields):
         title="KL term",
         description="GRADE's KL term.",
         json_schema_extra=more(
-            "batch keeps the logits of all steps for one KL in the loss; online adds it up step by "
-            "step, in the loss too. online-metric is a number to watch, without gradient and in "
-            "no loss, as document 001's optimised code has it.",
+            "batch keeps the logits of all steps for one KL in the loss; online adds the KL up "
+            "step by step, also in the loss. online-metric only reports the KL, without gradient "
+            "and outside the loss, as in document 001's optimised code.",
             in_place_of="kl",
         ),
     )
     grade_reference_cache: bool = Field(
         False,
         title="Reference with a KV cache",
-        description="Reference decodes with a KV cache.",
+        description="The reference decodes with a KV cache.",
         json_schema_extra=more(
-            "Otherwise each step runs the reference over the whole row. A cache saves seconds once "
-            "products take longer than launching kernels: with long rows, or many."
+            "Without a cache each step runs the reference over the whole row. A cache saves time "
+            "once GEMMs take longer than launching their kernels: with long rows, or with many "
+            "rows."
         ),
     )
     grade_reward_input: Literal["dense", "sparse"] = Field(
         "dense",
         title="Reward reads",
-        description="Soft tokens as a dense or sparse mixture.",
+        description="The reward model reads soft tokens as a dense or sparse mixture.",
         json_schema_extra=more(
             "dense multiplies by the whole embedding; sparse gathers the top k rows of each token."
         ),
@@ -67,16 +69,17 @@ class GradeFields(OwnFields):
         title="Checkpoint each step",
         description="Checkpoint each generated token.",
         json_schema_extra=more(
-            "Keeps only the input of each generated token's forward and runs it again."
+            "Keeps only the input of each generated token's forward and recomputes that forward in "
+            "the backward."
         ),
     )
     grade_autocast: bool = Field(
         False,
         title="Autocast",
-        description="Policy's forward under autocast, fp32 adapters included.",
+        description="The policy's forward runs under autocast, including its fp32 adapters.",
         json_schema_extra=more(
-            "As the documents' code has it: adapters in fp32 multiply half-precision copies, which "
-            "every generated token makes anew."
+            "As in the documents' code: fp32 adapters are cast to half-precision copies, and every "
+            "generated token makes new copies."
         ),
     )
 

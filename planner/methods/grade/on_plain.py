@@ -24,19 +24,22 @@ TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
 
 
 WHY = {
-    "grade_estimator": "Straight-through keeps a one-hot row and its difference beside the soft "
-    "weights.",
-    "grade_top_k": "Each generated token keeps weights of this many entries; 0 is all of them.",
-    "grade_dense_scatter": "Writes the top k into a row of the vocabulary's length, kept for every "
-    "token.",
+    "grade_estimator": "Besides the soft weights, straight-through keeps a one-hot row and its "
+    "difference from them.",
+    "grade_top_k": "Each generated token keeps this many weights; 0 keeps one for every vocabulary "
+    "entry.",
+    "grade_dense_scatter": "Writes the top-k weights into a row as long as the vocabulary, which "
+    "is kept for every token.",
     "grade_kl": "batch keeps the policy's and the reference's logits of all tokens until the "
-    "backward; online adds up token by token, and still keeps the policy's for its gradient.",
-    "grade_reference_cache": "With a KV cache the reference reads each token once; it grows by one "
-    "entry a token.",
+    "backward; online adds the KL up token by token, and still keeps the policy's logits for its "
+    "gradient.",
+    "grade_reference_cache": "With a KV cache the reference reads each token once; the cache grows "
+    "by one entry a token.",
     "grade_reward_input": "sparse gathers k embeddings for every token and keeps them; dense "
-    "multiplies by the whole table and keeps the mixtures alone.",
-    "grade_step_checkpointing": "Keeps the input of each generated token's forward alone, and runs "
-    "it again in the backward; without it every token's activations wait for the backward.",
+    "multiplies by the whole table and keeps only the mixtures.",
+    "grade_step_checkpointing": "Keeps only the input of each generated token's forward and "
+    "recomputes that forward in the backward; otherwise every token's activations stay allocated "
+    "until the backward.",
 }
 
 
@@ -46,7 +49,8 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
     yield Decision(
         name="autocast_adapters",
         value=setup_of(plan).autocasts_adapters,
-        why="Adapters in fp32 multiply half-precision copies, made anew for every generated token.",
+        why="Autocast casts fp32 adapters to half precision, with new copies for every generated "
+        "token.",
     )
     yield Decision(
         name="updates_per_step",
@@ -61,9 +65,10 @@ def _refuse(found: Obstacles) -> None:
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     return (
-        "The data are JSONL rows with a text prompt; longer ones than planned are left out.",
-        "The reward model is a sequence classifier of the policy's family with one label; it "
-        "reads the response alone.",
+        "The data file has JSONL rows with a text prompt; prompts longer than planned are left "
+        "out.",
+        "The reward model is a sequence classifier of the policy's family with one label; it reads "
+        "only the response.",
         *(() if plan.reward_model else (NO_JUDGE,)),
     )
 

@@ -53,13 +53,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "grade_autocast",
         lambda plan: plan.grade_autocast and plan.dtype == "fp32",
-        "Autocast computes in half precision.",
+        "Autocast computes in half precision, but the plan's dtype is fp32.",
         "Set dtype to bf16, or grade_autocast to false.",
     ),
     Rule(
         "autocast",
         lambda plan: plan.autocast,
-        "GRADE's own field says what it autocasts.",
+        "GRADE has its own field for autocast, grade_autocast.",
         "Set grade_autocast in place of autocast.",
     ),
     Rule(
@@ -71,8 +71,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "optimizer_step",
         lambda plan: plan.optimizer_step == "in-backward",
-        "GRADE's graph uses each weight in every step of its generation: its gradient is there at "
-        "the end of the backward.",
+        "GRADE's graph uses each weight in every generation step, so no weight's gradient is "
+        "complete before the end of the backward.",
         "Set optimizer_step to micro-batch or update.",
     ),
     Rule(
@@ -96,7 +96,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "reward",
         lambda plan: plan.reward != "model",
-        "GRADE needs a reward that gradients flow through.",
+        "GRADE needs a reward model that gradients flow through.",
         "Set reward to model.",
     ),
     Rule(
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "batch_shape",
         lambda plan: plan.batch_shape == "packed",
-        "Soft rows grow token by token and cannot be packed.",
+        "GRADE's soft rows grow token by token and cannot be packed.",
         "Set batch_shape to padded or full.",
     ),
     Rule(
@@ -132,19 +132,19 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "grade_reference_cache",
         lambda plan: plan.grade_reference_cache and plan.grade_kl == "none",
-        "Without a KL term there is no reference to cache for.",
+        "Without a KL term there is no reference, so a cache for it has no use.",
         "Set grade_kl to online, online-metric or batch, or grade_reference_cache to false.",
     ),
     Rule(
         "grade_dense_scatter",
         lambda plan: plan.grade_dense_scatter and plan.grade_top_k == 0,
-        "Only a top k can be scattered.",
+        "Only top-k weights are scattered, and grade_top_k is 0.",
         "Set grade_top_k, or grade_dense_scatter to false.",
     ),
     Rule(
         "grade_reward_input",
         lambda plan: plan.grade_reward_input == "sparse" and plan.grade_top_k == 0,
-        "A sparse mixture needs a top k.",
+        "A sparse reward input needs a top k, and grade_top_k is 0.",
         "Set grade_top_k, or grade_reward_input to dense.",
     ),
 )
@@ -157,12 +157,13 @@ def fact_problems(plan: Plan, facts: Facts) -> Iterator[Problem]:
         yield Problem(
             "grade_top_k",
             f"{top_k:,} tokens are more than the model's {vocab:,}.",
-            "Lower it, or set it to 0 for all of them.",
+            "Lower grade_top_k, or set it to 0 for the whole vocabulary.",
         )
     if facts.reward.vocab != vocab:
         yield Problem(
             "reward_model",
-            "Its vocabulary differs from the policy's, whose soft tokens it reads.",
+            "The reward model reads the policy's soft tokens, but its vocabulary differs from the "
+            "policy's.",
             "Choose a reward model of the policy's family.",
         )
     for arch in (facts.policy, facts.reward):
@@ -171,6 +172,6 @@ def fact_problems(plan: Plan, facts: Facts) -> Iterator[Problem]:
                 "method",
                 f"{arch.family} has no derived sum, and coefficients of dry runs do not cover "
                 "soft tokens.",
-                "Choose another method, or a model whose layers are derived.",
+                "Choose another method, or a model with a derived activation sum.",
             )
             return

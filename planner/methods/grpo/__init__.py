@@ -10,7 +10,7 @@ from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method, Vari
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 NO_KL = {"kl": "none"}
-WITHOUT_KL = "It trains without a KL term, so no reference model is held: less memory and time."
+WITHOUT_KL = "Without a KL term no reference model is needed, which saves memory and time."
 
 VARIATIONS = {
     "dapo": Variation(

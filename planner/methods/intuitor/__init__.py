@@ -67,20 +67,20 @@ METHOD = Method(
         Rule(
             "self_certainty_gradient",
             lambda plan: plan.self_certainty_gradient and not _own_loss(plan),
-            "No framework's loss has self-certainty in it.",
+            "No framework's loss includes self-certainty.",
             "Set framework to plain, or self_certainty_gradient to false.",
         ),
         Rule(
             "self_certainty",
             lambda plan: plan.self_certainty == WITH_HEAD and _no_fused_head(plan),
-            "Only the fused head gives self-certainty beside log-probs.",
+            "Only the fused head returns self-certainty together with log-probs.",
             "Set logits to fused where the framework has it, or self_certainty to "
             "chunked-vocabulary.",
         ),
         Rule(
             "self_certainty",
             lambda plan: plan.self_certainty == WITH_HEAD and plan.self_certainty_gradient,
-            "The fused head gives self-certainty without gradient.",
+            "The fused head returns self-certainty without a gradient.",
             "Set self_certainty_gradient to false, or self_certainty to chunked-vocabulary.",
         ),
     ),

@@ -15,19 +15,20 @@ class IntuitorFields(OwnFields):
     self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens", "fused"] = Field(
         "full",
         title="Self-certainty",
-        description="How Intuitor's self-certainty meets the vocabulary.",
+        description="How Intuitor's self-certainty is computed over the vocabulary.",
         json_schema_extra=more(
-            "Intuitor's reward: how far the next-token distribution is from uniform. Chunks bound "
-            "the temporaries and give the same value; the fused head gives it beside the old "
-            "log-probs, in the same pass."
+            "Self-certainty is Intuitor's reward: how far the next-token distribution is from "
+            "uniform. Chunks bound the temporaries and give the same value; the fused head "
+            "computes self-certainty in the same pass as the old log-probs."
         ),
     )
     self_certainty_gradient: bool = Field(
         False,
         title="Gradient through self-certainty",
-        description="Let gradients flow through self-certainty (the document's premise).",
+        description="Let gradients flow through self-certainty (document 000's premise).",
         json_schema_extra=more(
-            "Off is what Intuitor does. On is document 000's premise, to see what it would cost."
+            "Off: Intuitor's reward has no gradient. On: its reward has a gradient, as document "
+            "000 assumes, to show what that would cost."
         ),
     )
 

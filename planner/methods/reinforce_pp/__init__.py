@@ -28,7 +28,7 @@ METHOD = Method(
             "responses_per_prompt",
             lambda plan: (own(plan).reinforce_baseline == "group")
             & (plan.responses_per_prompt < 2),
-            "A group's mean as baseline needs at least two responses per prompt.",
+            "A group-mean baseline needs at least two responses per prompt.",
             "Set responses_per_prompt to 2 or more, or reinforce_baseline to none.",
         ),
     ),

@@ -17,8 +17,9 @@ class ReinforceFields(OwnFields):
         title="Baseline",
         description="Baseline of REINFORCE++'s advantages.",
         json_schema_extra=more(
-            "What a reward loses before advantages are whitened over the batch. group: the mean of "
-            "its prompt's responses. Memory and time are the same either way."
+            "The baseline is subtracted from each reward before advantages are whitened over the "
+            "batch. group: the mean reward of the prompt's responses. The baseline changes neither "
+            "memory nor time."
         ),
     )
 

@@ -123,8 +123,9 @@ def look(folder: TrialFolder) -> SamplingState | None:
 
 def _lost(folder: TrialFolder, request: SamplingRequest) -> SamplingResult:
     stopped = folder.asked_to_stop()
-    reason = "It was stopped." if stopped else (
-        "Its process was killed from outside, and left no result. What was computed stays."
+    reason = "The run was stopped." if stopped else (
+        "The run's process was killed from outside and left no result. Everything that the run "
+        "computed is kept."
     )
     status = "stopped" if stopped else "killed"
     return settle(folder, result_of(folder, request, status, reason, seconds=0.0))  # type: ignore[arg-type]

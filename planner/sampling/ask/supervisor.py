@@ -61,7 +61,7 @@ class SamplingSupervisor:
             turn.wait(lambda ahead: self._say("queued", ahead=ahead), self._stopping)
             return self._in_turn()
         except GivenUp:
-            return self._ended("stopped", "It was stopped while it waited for its turn.")
+            return self._ended("stopped", "The run was stopped while it waited for its turn.")
         except (ValueError, OSError) as error:
             return self._ended("failed", " ".join(str(error).split()))
         finally:
@@ -97,7 +97,7 @@ class SamplingSupervisor:
             while process.poll() is None:
                 self._listen()
                 if self._stopping():
-                    return self._ended("stopped", f"It was stopped in {self._where()}.")
+                    return self._ended("stopped", f"The run was stopped in {self._where()}.")
                 time.sleep(POLL_SECONDS)
         finally:
             end_group(process)
@@ -111,10 +111,11 @@ class SamplingSupervisor:
             name = signal.Signals(-process.returncode).name
             return self._ended(
                 "killed",
-                f"Its process was ended by {name} in {place}; nobody here did that: another "
-                "process, or the system, which does it when memory ends. What was computed stays.",
+                f"{name} ended the run's process in {place}. Headroom did not send that signal: "
+                "another process did, or the operating system, which does so when memory runs "
+                "out. Everything that the run computed is kept.",
             )
-        return self._ended("failed", f"It ended in {place}: {last}")
+        return self._ended("failed", f"The run ended in {place}: {last}")
 
     def _say(self, name: str, **more: Any) -> None:
         self.folder.say(name, **more)

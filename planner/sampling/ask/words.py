@@ -34,7 +34,7 @@ def said(event: Mapping[str, Any]) -> str:
     """A line of progress in words; empty for what only a program needs."""
     name, stage = event.get("name"), stage_name(event.get("stage"))
     if name == "queued":
-        return f"Waits: {event.get('ahead')} ahead on this device."
+        return f"Waiting in the queue: {event.get('ahead')} ahead on this device."
     if name == "preparing":
         return "Checking prompts and model."
     if name == "predicted":
@@ -43,7 +43,9 @@ def said(event: Mapping[str, Any]) -> str:
             parts = [f"{stage_name(key)} {read_seconds(value)}" for key, value in each.items()]
             times = f"; {', '.join(parts)}" if parts else ""
             worst = stage_name(event.get("worst"))
-            return f"Predicted: {_size(event.get('host_bytes'))} of host RAM at {worst}{times}."
+            return (
+                f"Predicted peak: {_size(event.get('host_bytes'))} of host RAM, in {worst}{times}."
+            )
     if name == "begins":
         return f"{stage}: host RAM {_size(event.get('host_bytes'))}{_gpu(event, 'gpu_bytes')}."
     if name == "at":

@@ -211,7 +211,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_says_so(model: Path, tmp_pa
 
     supervisor._heard = heard
     done = supervisor.run()
-    assert (done.status, done.reason) == ("stopped", "It was stopped in calibrate search.")
+    assert (done.status, done.reason) == ("stopped", "The run was stopped in calibrate search.")
     process.reopen(folder)
     assert ended(folder) is None and not folder.asked_to_stop()
 

@@ -370,7 +370,7 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
     values = planned | ALIASES.get(given.method or "", {}) | flags
     changed = [name for name, value in planned.items() if values[name] != value]
     if changed:
-        print(f"Not as planned, so the prediction is not of this run: {', '.join(changed)}.")
+        print(f"Options not as planned, so the prediction does not apply: {', '.join(changed)}.")
     if values["top_k"] == 0 and (values["dense_scatter"] or values["reward_input"] == "sparse"):
         parser.error("--dense-scatter and --reward-input sparse need a --top-k")
     if values["kl"] != "none" and PLAN["reference"] == "none":
