@@ -57,7 +57,7 @@ _ADAPTERS = {
     "qlora": "Only adapters train; the base model is stored in 4 bits.",
 }
 _CHECKPOINTING = {
-    "full": "Only each layer's input is stored; the backward recomputes its activations.",
+    "full": "Only each layer's input is stored; the backward recomputes the layer's activations.",
     "none": "Every layer's activations are kept until the backward; nothing is computed twice.",
 }
 _REFERENCE = {
@@ -67,15 +67,16 @@ _REFERENCE = {
     "frozen-adapter": "The policy with a second adapter, which never trains.",
     "cached-logprobs": "Reference log-probs are computed once before training: one number per "
     "response.",
-    "cached-activations": "The reference's last hidden state of each response token, computed once "
-    "before training; the loss runs the head on it.",
+    "cached-activations": "The reference's last hidden states are computed once before training, "
+    "one per response token; the loss runs the head on them.",
 }
 _PROCESSES = (
-    "One process per GPU. Each process holds all weights, its gradients, and a flat copy of the "
-    "gradients in which those of all processes are summed."
+    "One process per GPU. Each process holds all weights, its own gradients and a flat buffer "
+    "in which the gradients of all processes are summed."
 )
 _FIELDS = {
-    "lora_dropout": "Above 0, every adapter also stores its inputs after dropout, and a mask.",
+    "lora_dropout": "Above 0, every adapter also stores its inputs after dropout, and the dropout "
+    "mask.",
     "gradient_checkpointing": "",
     "attention": "eager keeps a score for every pair of tokens; sdpa and flash keep none.",
     "optimizer": "AdamW stores two moments per trained weight. In its step, foreach also holds the "
@@ -88,8 +89,8 @@ _FIELDS = {
     "prompt_tokens": "",
     "response_tokens": "",
     "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
-    "empty_cache": "Any value but never returns the allocator's cached memory to the driver after "
-    "each step.",
+    "empty_cache": "Except with never, the program returns the allocator's cached memory to the "
+    "driver after each step.",
     "steps": "",
 }
 """Fields that are constants of a program as they are; why, where that does not depend on them."""

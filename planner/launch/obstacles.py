@@ -105,7 +105,7 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             lora_targets="all-linear",
         )
     written = trainer_of(framework.name, plan.method).variations
-    why = f"Headroom does not know how {framework.label} is set to train {title_of(plan)}."
+    why = f"Headroom does not know how to configure {framework.label} for {title_of(plan)}."
     found.only("variation", "none", *written, why=why)
     if plan.framework == framework.name:
         version = framework.versions[0]

@@ -86,16 +86,20 @@ class PlanFields(BaseModel):
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
 
     gpu: Card = Field("h100-80gb", description="GPU type: a key of the catalog, or custom.")
-    gpu_bytes: Bytes = Field(0, description="Usable bytes of a custom card; 0: the catalog's.")
+    gpu_bytes: Bytes = Field(
+        0, description="Usable bytes of a custom card; 0: the catalog's value."
+    )
     gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
     gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")
     host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0: unknown.")
     disk_bytes_per_second: Bytes = Field(
-        0, description="Bytes per second that a node's disk reads or writes; 0: unknown."
+        0, description="Read and write speed of a node's disk; 0: unknown."
     )
 
     sharding: Sharding = Field("fsdp2", description="How training state is spread over GPUs.")
-    shard_size: CountOrNone = Field(0, description="GPUs that share one copy of the state; 0: all.")
+    shard_size: CountOrNone = Field(
+        0, description="GPUs that share one copy of the training state; 0: all."
+    )
     reshard_after_forward: bool = Field(
         True, description="Free gathered weights after each layer's forward (ZeRO-3)."
     )
@@ -229,8 +233,8 @@ class PlanFields(BaseModel):
     )
     vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
         2,
-        description="What the engine frees while the trainer works: nothing at 0, weights and KV "
-        "cache at 1 and 2.",
+        description="What the engine frees while the trainer works: nothing at level 0, weights "
+        "and KV cache at levels 1 and 2.",
     )
     max_num_seqs: Count = Field(256, description="Sequences that vLLM decodes at once.")
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
@@ -247,9 +251,7 @@ class PlanFields(BaseModel):
         description="Each of an engine's GPUs has whole experts, not a slice of every expert.",
     )
     sync_bucket_bytes: Bytes = Field(
-        0,
-        description="Bytes of a bucket in which weights are sent to the engine; 0: the "
-        "framework's default.",
+        0, description="Bucket size for sending weights to the engine; 0: the framework's default."
     )
 
     empty_cache: Literal["never", "between-phases", "every-step"] = Field(

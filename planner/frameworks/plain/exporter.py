@@ -99,8 +99,8 @@ def _kernels(found: Obstacles) -> None:
     if rest(plan, plan.micro_batch_size):
         found.refuse(
             "prompts_per_update",
-            "The program needs full micro-batches, and the sequences of one update do not divide "
-            "into full ones.",
+            "The program needs full micro-batches, but the sequences of one update do not divide "
+            "into full micro-batches.",
             "Set prompts_per_update to a multiple of micro_batch_size × gpus.",
         )
     found.only("chunk_compile", False, why="The program does not compile its head.")

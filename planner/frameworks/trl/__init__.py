@@ -125,7 +125,8 @@ FRAMEWORK = Framework(
         Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,
-            f"Before {NEWEST}, TRL's liger option also replaces the loss, which is not modelled.",
+            f"Before version {NEWEST}, TRL's liger option also replaces the loss, which is not "
+            "modelled.",
             f"Set framework_version to {NEWEST}, or liger to false.",
         ),
     ),

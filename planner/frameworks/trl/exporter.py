@@ -378,7 +378,7 @@ def _validation_note(plan: Plan) -> tuple[bool, str]:
     return (
         True,
         f"The plan's validation has {plan.validation_responses:,} responses, one for each row of "
-        "the data set's split test. TRL generates and scores one micro-batch after the other.",
+        "the data set's test split. TRL generates and scores one micro-batch after the other.",
     )
 
 

@@ -184,8 +184,8 @@ def _memory(found: Obstacles, script: Script) -> None:
         found.only(
             "activation_offload",
             False,
-            why="TRL's trainers that sample can offload activations only through accelerate's "
-            "FSDP2.",
+            why="TRL's trainers that sample responses can offload activations only through "
+            "accelerate's FSDP2.",
         )
     grouped = plan.shard_size not in (0, training_gpus(plan))
     if grouped and (zero(plan) or sharding_of(plan).fsdp == 1):
@@ -268,7 +268,7 @@ def _roles(found: Obstacles, script: Script) -> None:
     else:
         where = "offloaded" if plan.offload == "all" else "copy"
         found.only(
-            "reference", where, why="TRL offloads the reference exactly if it offloads the policy."
+            "reference", where, why="TRL keeps the reference in the same memory as the policy."
         )
 
 
@@ -284,7 +284,7 @@ def _adapters_off(found: Obstacles) -> None:
     if first and plan.kl != "none" and plan.finetuning == "lora" and half and fsdp2:
         found.refuse(
             "sharding",
-            "TRL's first forward in a step has adapters disabled; FSDP2 then refuses the "
+            "TRL runs a step's first forward with adapters disabled, and FSDP2 then refuses the "
             "adapters' gradients.",
             sharding="ddp",
         )

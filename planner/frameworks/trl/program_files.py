@@ -42,7 +42,7 @@ WHY: Mapping[str, str] = {
     "max_completion_length": "The longest response; rows are padded to the longest row of a batch.",
     "steps_per_generation": "Number of micro-batches that one rollout is split into.",
     "beta": "With a KL term, a reference scores the responses too: another copy of the model, or "
-    "the base model without adapters. With 0 there is no reference.",
+    "the base model without adapters. With beta 0 there is no reference.",
     "use_vllm": "vLLM has its own copy of the weights and a fixed KV cache; transformers' generate "
     "uses the training model and a growing KV cache.",
     "vllm_gpu_memory_utilization": "Share of the GPU that vLLM reserves, weights included.",

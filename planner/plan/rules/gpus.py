@@ -31,7 +31,7 @@ RULES: tuple[Rule, ...] = (
         "shard_size",
         lambda p: (p.shard_size != 0) & (training_gpus(p) % np.maximum(p.shard_size, 1) != 0),
         "shard_size must divide the GPUs that train.",
-        "Choose a divisor of the training GPUs, or 0 for all of them.",
+        "Choose a divisor of the number of training GPUs, or 0 for all of them.",
     ),
     Rule(
         "gpus_per_node",

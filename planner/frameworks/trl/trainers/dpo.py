@@ -23,7 +23,10 @@ def _refuses(plan: Plan) -> str:
     """What no export refuses, since there is none."""
     for holds, why in (
         (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
-        (plan.prompts_per_update % plan.micro_batch_size, "An update has a partial micro-batch."),
+        (
+            plan.prompts_per_update % plan.micro_batch_size,
+            "An update does not divide into full micro-batches.",
+        ),
         (not has_path(plan), f"The plan's loss is {foreign(plan)}."),
         (
             plan.empty_cache == "between-phases",
