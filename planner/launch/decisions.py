@@ -17,12 +17,12 @@ def shared_decisions(plan: Plan) -> Iterator[Decision]:
     modules, tensors = lora_names(plan)
     yield from of_fields(plan, {"model": "", "gpus": _PROCESSES if plan.gpus > 1 else ""})
     yield from of_fields(
-        plan, {"dtype": "What forwards compute in, and frozen models are kept in."}
+        plan, {"dtype": "Dtype in which forwards compute and frozen models are stored."}
     )
     yield Decision(
         name="stored_dtype",
         value=policy.stored,
-        why="What the policy's weights are kept in; adapters have the master copy's dtype.",
+        why="Dtype of the policy's stored weights; adapters have the master copy's dtype.",
     )
     yield from of_fields(plan, {"master_dtype": ""})
     yield Decision(
@@ -35,7 +35,7 @@ def shared_decisions(plan: Plan) -> Iterator[Decision]:
     yield Decision(
         name="lora_parameters",
         value=list(tensors),
-        why="Tensors of all experts of a layer, which peft adapts whole.",
+        why="Tensors that hold all experts of a layer; peft adapts each tensor as a whole.",
     )
     checkpointing = _CHECKPOINTING[plan.gradient_checkpointing]
     reference = _REFERENCE.get(plan.reference, "")
@@ -52,12 +52,12 @@ def lora_names(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 _ADAPTERS = {
-    "full": "All weights train: a gradient and the optimizer's state for each of them.",
-    "lora": "Adapters train: gradients and optimizer state for those alone.",
-    "qlora": "Adapters train on a base in 4 bits.",
+    "full": "All weights train: each has a gradient and optimizer state.",
+    "lora": "Only adapters train: only they have gradients and optimizer state.",
+    "qlora": "Only adapters train; the base model is stored in 4 bits.",
 }
 _CHECKPOINTING = {
-    "full": "Only each layer's input is kept; its activations are made again in the backward.",
+    "full": "Only each layer's input is stored; the backward recomputes the layer's activations.",
     "none": "Every layer's activations are kept until the backward; nothing is computed twice.",
 }
 _REFERENCE = {
@@ -65,30 +65,32 @@ _REFERENCE = {
     "offloaded": "A frozen copy in host RAM, on the GPU only while it is used.",
     "adapter-disabled": "The policy without its adapters: no second copy of the weights.",
     "frozen-adapter": "The policy with a second adapter, which never trains.",
-    "cached-logprobs": "Computed once before training: one number for each response.",
-    "cached-activations": "Computed once before training: the last hidden state of each response "
-    "token; the loss runs the head on it.",
+    "cached-logprobs": "Reference log-probs are computed once before training: one number per "
+    "response.",
+    "cached-activations": "The reference's last hidden states are computed once before training, "
+    "one per response token; the loss runs the head on them.",
 }
 _PROCESSES = (
-    "A process each. Every one holds all weights, and beside its gradients a flat copy of them "
-    "that the others' are added to."
+    "One process per GPU. Each process holds all weights, its own gradients and a flat buffer "
+    "in which the gradients of all processes are summed."
 )
 _FIELDS = {
-    "lora_dropout": "Above 0 every adapter keeps its inputs a second time, thinned, and a mask.",
+    "lora_dropout": "Above 0, every adapter also stores its inputs after dropout, and the dropout "
+    "mask.",
     "gradient_checkpointing": "",
     "attention": "eager keeps a score for every pair of tokens; sdpa and flash keep none.",
-    "optimizer": "AdamW keeps two moments for every trained weight; foreach also makes copies of "
-    "all of them in its step, fused does not. SGD keeps nothing.",
+    "optimizer": "AdamW stores two moments per trained weight. In its step, foreach also holds the "
+    "square roots of all second moments at once; fused does not. SGD stores nothing.",
     "reference": "",
-    "micro_batch_size": "Rows of one forward: activations grow with it, gradients add up over "
-    "micro-batches.",
+    "micro_batch_size": "Rows per forward: activations grow with this number; gradients are "
+    "accumulated over micro-batches.",
     "prompts_per_update": "",
     "responses_per_prompt": "",
     "prompt_tokens": "",
     "response_tokens": "",
-    "batch_shape": "Padded rows bring a mask, which is memory; full rows have none.",
-    "empty_cache": "Returns what the allocator keeps cached to the driver after each step, unless "
-    "never.",
+    "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
+    "empty_cache": "Except with never, the program returns the allocator's cached memory to the "
+    "driver after each step.",
     "steps": "",
 }
 """Fields that are constants of a program as they are; why, where that does not depend on them."""

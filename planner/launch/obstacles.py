@@ -89,13 +89,13 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             found.refuse(
                 field,
                 f"{name[:80]!r} is not a Hub id.",
-                f"Set {field} to owner/name, letters, digits, dots, dashes and underscores.",
+                f"Set {field} to owner/name; use only letters, digits, dots, dashes, underscores.",
             )
     if plan.config:
         found.refuse(
             "config",
             "A pasted config.json comes without weights to train.",
-            "Set config to nothing and model to the Hub id of the weights.",
+            "Leave config empty and set model to the Hub id of the weights.",
         )
     if plan.finetuning != "full" and not TARGETS.fullmatch(plan.lora_targets):
         found.refuse(
@@ -105,12 +105,14 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             lora_targets="all-linear",
         )
     written = trainer_of(framework.name, plan.method).variations
-    why = f"How {framework.label} is told to train {title_of(plan)} was not read."
+    why = f"Headroom does not know how to configure {framework.label} for {title_of(plan)}."
     found.only("variation", "none", *written, why=why)
     if plan.framework == framework.name:
         version = framework.versions[0]
         found.only(
-            "framework_version", version, why=f"The script was checked against {version} only."
+            "framework_version",
+            version,
+            why=f"The script was checked against {framework.label} {version} only.",
         )
     for field in (*SPLITS, "turns"):
         found.only(field, 1, why="The script trains data-parallel only, with one turn.")

@@ -124,7 +124,8 @@ def predictions(plan: Plan) -> tuple[Decision, ...]:
         Decision(
             name="card",
             value=facts.gpu.name,
-            why="The plan's card, its budget and its predicted peak; the preflight compares them.",
+            why="The plan's card, its budget and the predicted peak; the preflight compares them "
+            "with this machine's card.",
         ),
         Decision(name="budget_bytes", value=int(found.budget_bytes)),
         Decision(name="predicted_device_bytes", value=int(found.device_bytes)),

@@ -58,14 +58,17 @@ def lora_targets(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def own_settings(framework: Framework) -> str:
     """What stays as the framework has it."""
     return (
-        f"Learning rate, clipping and sampling stay {framework.label}'s own: the plan has no "
+        f"Learning rate, clipping and sampling keep {framework.label}'s defaults: the plan has no "
         "fields for them."
     )
 
 
 def entropy_note(plan: Plan, coefficient: float) -> Row:
     """The coefficient that the export chose."""
-    return (plan.entropy, f"The entropy coefficient is {coefficient}; the plan has no field.")
+    return (
+        plan.entropy,
+        f"The entropy coefficient is {coefficient}; the plan has no field for it.",
+    )
 
 
 def variation_note(plan: Plan) -> Row:
@@ -77,7 +80,7 @@ def variation_note(plan: Plan) -> Row:
 
 def full_rows_note(plan: Plan) -> Row:
     """What a script cannot see to."""
-    text = "Full rows are a property of the data: every row has the planned length."
+    text = "Full rows depend on the data: every row must have the planned length."
     return (plan.batch_shape == "full", text)
 
 

@@ -166,16 +166,16 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
         found.append(
             Problem(
                 "rollout",
-                f"What {facts.policy.family} keeps while it generates is not known: "
+                f"The memory that {facts.policy.family} keeps while it generates is not known: "
                 f"{facts.policy.uncounted_cache}.",
-                "Set rollout to none, and plan generation apart.",
+                "Set rollout to none, and plan generation separately.",
             )
         )
     if plan.attention == "flash_attention_3" and not _is_hopper(facts.gpu):
         found.append(
             Problem(
                 "attention",
-                f"FlashAttention-3 is made for Hopper, which {facts.gpu.name} is not.",
+                f"FlashAttention-3 needs a Hopper GPU, and {facts.gpu.name} is not one.",
                 "Set attention to flash or sdpa.",
             )
         )
@@ -197,7 +197,7 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
                 "rollout_tensor_parallel",
                 f"The engine cannot split {facts.policy.heads} attention heads "
                 f"over {plan.rollout_tensor_parallel} GPUs.",
-                "Choose a divisor of the heads.",
+                "Choose a divisor of the number of heads.",
             )
         )
     elif uneven_blocks(plan, facts.policy):

@@ -75,27 +75,31 @@ class PlanFields(BaseModel):
 
     model: Name = Field("Qwen/Qwen2.5-7B", description="Hub id of the policy's model.")
     config: Annotated[str, Field(max_length=8192, pattern=r"^[\w\-=]*$")] = Field(
-        "", description="A pasted config.json, compressed; replaces the catalog's entry."
+        "", description="A pasted config.json, compressed; it replaces the catalog's entry."
     )
-    critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
-    reward_model: Name = Field("", description="Reward model; empty is the policy's.")
+    critic_model: Name = Field("", description="Critic's model; empty: the policy's model.")
+    reward_model: Name = Field("", description="Reward model; empty: the policy's model.")
     method: str = Field("", description="Training method.")
     variation: str = Field("", description="Published variation of the method.")
     framework: Framework = Field(OWN, description="Software that runs the step.")
     framework_version: Version = Field("1", description="Version of that software.")
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
 
-    gpu: Card = Field("h100-80gb", description="Card, a key of the catalog, or custom.")
-    gpu_bytes: Bytes = Field(0, description="Usable bytes of a custom card; 0 is the catalog's.")
+    gpu: Card = Field("h100-80gb", description="GPU type: a key of the catalog, or custom.")
+    gpu_bytes: Bytes = Field(
+        0, description="Usable bytes of a custom card; 0: the catalog's value."
+    )
     gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
     gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")
-    host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0 is unknown.")
+    host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0: unknown.")
     disk_bytes_per_second: Bytes = Field(
-        0, description="What a node's disk reads or writes a second; 0 is unknown."
+        0, description="Read and write speed of a node's disk; 0: unknown."
     )
 
     sharding: Sharding = Field("fsdp2", description="How training state is spread over GPUs.")
-    shard_size: CountOrNone = Field(0, description="GPUs that share one copy; 0 is all.")
+    shard_size: CountOrNone = Field(
+        0, description="GPUs that share one copy of the training state; 0: all."
+    )
     reshard_after_forward: bool = Field(
         True, description="Free gathered weights after each layer's forward (ZeRO-3)."
     )
@@ -112,12 +116,12 @@ class PlanFields(BaseModel):
         1, description="Sequences per GPU per forward without gradient."
     )
     max_tokens_per_micro_batch: CountOrNone = Field(
-        0, description="Token budget of a micro-batch (dynamic batching); 0 is off."
+        0, description="Token budget of a micro-batch (dynamic batching); 0: off."
     )
 
     prompt_tokens: Tokens = Field(512, description="Longest prompt.")
     mean_prompt_tokens: TokensOrNone = Field(
-        0, description="Tokens of a prompt on average; 0: every prompt is the longest."
+        0, description="Mean tokens per prompt; 0: every prompt has the longest length."
     )
     response_tokens: Tokens = Field(2048, description="Longest response.")
     validation_response_tokens: Tokens = Field(2048, description="Longest validation response.")
@@ -128,7 +132,7 @@ class PlanFields(BaseModel):
     length_distribution: Distribution = Field(
         "",
         title="Response lengths",
-        description="How long responses are; empty: every one is the longest.",
+        description="How long responses are; empty: all have the longest length.",
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
@@ -141,7 +145,8 @@ class PlanFields(BaseModel):
     )
     dtype: Dtype = Field("bf16", description="Compute dtype.")
     master_dtype: Literal["none", "fp32"] = Field(
-        "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
+        "fp32",
+        description="Dtype of the weights that the optimizer updates; none: the compute dtype.",
     )
     autocast: bool = Field(
         False, description="Half-precision autocast around adapters that are kept in fp32."
@@ -151,18 +156,21 @@ class PlanFields(BaseModel):
         description="Dtype of the frozen weights below adapters; fp32 with QLoRA is what peft's "
         "prepare_model_for_kbit_training makes of what is not quantised.",
     )
-    gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
-    reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
+    gradient_dtype: Dtype = Field("fp32", description="Dtype in which gradients are stored.")
+    reduce_dtype: Dtype = Field("fp32", description="Dtype in which gradients are reduced.")
     logits_dtype: Literal["bf16", "fp32"] = Field(
-        "fp32", description="Dtype the softmax over the vocabulary runs in."
+        "fp32", description="Dtype in which the softmax over the vocabulary runs."
     )
     optimizer: Literal[
         "adamw-fused", "adamw-foreach", "adamw-8bit", "paged-adamw-8bit", "sgd"
     ] = Field("adamw-fused", description="Optimizer and its implementation.")
     optimizer_step: Literal["update", "micro-batch", "in-backward"] = Field(
-        "update", description="When the optimizer steps, and so how long gradients wait."
+        "update",
+        description="When the optimizer steps, which decides how long gradients are stored.",
     )
-    offload: Offload = Field("none", description="Training state kept in host RAM, and when.")
+    offload: Offload = Field(
+        "none", description="Which training state is kept in host RAM, and when."
+    )
     activation_offload: bool = Field(
         False, description="Keep checkpointed activations in host RAM until the backward."
     )
@@ -173,16 +181,18 @@ class PlanFields(BaseModel):
         "sdpa", description="Attention kernel."
     )
     logits: Literal["full", "response", "chunked", "fused"] = Field(
-        "response", description="How the loss meets the vocabulary."
+        "response", description="How the loss computes logits over the vocabulary."
     )
-    chunk_tokens: Tokens = Field(512, description="Rows of a chunk where logits is chunked.")
+    chunk_tokens: Tokens = Field(512, description="Tokens per chunk if logits is chunked.")
     chunk_compile: bool = Field(
         False, description="torch.compile of the head where logits is chunked."
     )
     temperature: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
-        1.0, description="Temperature of sampling, which logits are divided by."
+        1.0, description="Sampling temperature; logits are divided by it."
     )
-    kl: Literal["none", "loss", "reward"] = Field("loss", description="Where the KL term enters.")
+    kl: Literal["none", "loss", "reward"] = Field(
+        "loss", description="Whether the KL term is in the loss or in the reward."
+    )
     entropy: bool = Field(False, description="Entropy bonus in the loss.")
     compile: bool = Field(False, description="torch.compile of each layer.")
     liger: bool = Field(False, description="Liger kernels in the layers.")
@@ -202,27 +212,29 @@ class PlanFields(BaseModel):
         "rule", description="Where rewards come from."
     )
     reward_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
-        0.0, description="Seconds that the reward of one response takes, by rule or remote."
+        0.0, description="Seconds to compute one response's reward, by rule or remotely."
     )
-    reward_concurrency: Count = Field(1, description="Rewards made at the same time.")
+    reward_concurrency: Count = Field(1, description="Rewards computed at the same time.")
     resampling_factor: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
-        1.0, description="Responses generated for each that is trained on."
+        1.0, description="Responses generated per response that is trained on."
     )
 
     rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
         "vllm-colocated", description="What generates the responses."
     )
-    rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
+    rollout_gpus: CountOrNone = Field(0, description="GPUs reserved for a separate engine.")
     rollout_overlap: Literal["synchronous", "one-step-off", "asynchronous"] = Field(
         "synchronous",
         description="Whether a separate engine generates while the trainer trains.",
     )
     rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
-        0.5, description="Share of the card the engine takes."
+        0.5, description="Share of a GPU's memory that the engine reserves."
     )
     vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
-        2, description="What the engine drops while training: 0 nothing, 1 and 2 weights and cache."
+        2,
+        description="What the engine frees while the trainer works: nothing at level 0, weights "
+        "and KV cache at levels 1 and 2.",
     )
     max_num_seqs: Count = Field(256, description="Sequences that vLLM decodes at once.")
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
@@ -232,13 +244,14 @@ class PlanFields(BaseModel):
     )
     kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
     rollout_quantization: Literal["none", "fp8"] = Field(
-        "none", description="What the engine makes of its layers' weights."
+        "none", description="Quantization that the engine applies to its layers' weights."
     )
     rollout_expert_parallel: bool = Field(
-        False, description="Each of an engine's GPUs has whole experts, not a slice of every one."
+        False,
+        description="Each of an engine's GPUs has whole experts, not a slice of every expert.",
     )
     sync_bucket_bytes: Bytes = Field(
-        0, description="Bucket in which weights travel to the engine; 0 is the framework's own."
+        0, description="Bucket size for sending weights to the engine; 0: the framework's default."
     )
 
     empty_cache: Literal["never", "between-phases", "every-step"] = Field(
@@ -246,11 +259,15 @@ class PlanFields(BaseModel):
     )
     expandable_segments: bool = Field(False, description="Allocator grows segments in place.")
     steps: Count = Field(500, description="Steps of the run, for time and money.")
-    save_steps: CountOrNone = Field(0, description="Steps between two checkpoints; 0 is none.")
-    eval_steps: CountOrNone = Field(0, description="Steps between two validations; 0 is none.")
+    save_steps: CountOrNone = Field(
+        0, description="Steps between two checkpoints; 0: no checkpoints."
+    )
+    eval_steps: CountOrNone = Field(
+        0, description="Steps between two validations; 0: no validation."
+    )
     validation_responses: CountOrNone = Field(0, description="Responses of one validation.")
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = Field(
-        0.0, description="USD per GPU and hour; 0 is the catalog's figure."
+        0.0, description="USD per GPU hour; 0: the catalog's price."
     )
 
     def changed(self, **changes: Any) -> Self:

@@ -191,7 +191,7 @@ def _beside(
             raise ValueError("is no text")
         return read(value), []
     except ValueError as error:
-        fix = "Copy the link again, or leave it out."
+        fix = f"Copy the link again, or leave {key} out."
         return None, [Problem(key, f"{key} {error}; {then}.", fix)]
 
 
@@ -228,7 +228,7 @@ def _chosen(
     if strange or not isinstance(text, str):
         named = _short(", ".join(strange)) or _short(text)
         sentence = f"{CHOSEN} names {named}, which the link does not give."
-        fix = "Copy the link again, or leave it out."
+        fix = f"Copy the link again, or leave {CHOSEN} out."
         return frozenset(given), [Problem(CHOSEN, sentence, fix)]
     return frozenset(name for name in names if name), []
 
@@ -294,7 +294,7 @@ def _version(value: Any) -> int:
 
 
 def _unknown_problem(key: str) -> Problem:
-    fix = meant(key, FIELDS, "It is ignored; leave it out.")
+    fix = meant(key, FIELDS, "This field is ignored; leave it out.")
     name = _name(key)
     return Problem(name, f"{name} is not a field of a plan.", fix)
 
@@ -316,7 +316,7 @@ def _short(value: Any) -> str:
 def _too_large() -> Problem:
     return Problem(
         LINK,
-        f"A link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters; this has more.",
+        f"A link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters; this link has more.",
         "Copy it again from the page that made it.",
     )
 

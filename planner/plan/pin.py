@@ -120,7 +120,7 @@ def from_file(content: str | bytes) -> tuple[tuple[Pinned, ...], tuple[Problem, 
         given = read_object(content, "file", "plan file", most_bytes=MOST_FILE_BYTES)
         rows = tuple(entries(given))
     except ValueError as error:
-        return (), (Problem("file", str(error).removeprefix("file: "), "Give the JSON of plans."),)
+        return (), (Problem("file", str(error).removeprefix("file: "), "Give plans as JSON."),)
     kept: list[Pinned] = []
     problems: list[Problem] = []
     for number, (name, fields) in enumerate(rows, 1):

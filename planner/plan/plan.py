@@ -80,7 +80,7 @@ REMEDIES: Mapping[Any, str] = {
     int: "Give a whole number within its limits",
     float: "Give a number within its limits",
     bool: "Give true or false",
-    str: "Give a name without other characters than letters, digits and . _ / -",
+    str: "Give a name with only letters, digits and . _ / -",
 }
 
 

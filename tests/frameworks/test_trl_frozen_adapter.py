@@ -57,5 +57,5 @@ def test_the_script_that_is_exported_begins_with_new_adapters() -> None:
     """Of these TRL's reference is the base model."""
     plan = GRPO.whole
     assert not limits.step_obstacles(plan)
-    in_the_way = [one for one in limits.obstacles(plan) if "makes new adapters" in one.why]
+    in_the_way = [one for one in limits.obstacles(plan) if "adds new adapters" in one.why]
     assert [one.field for one in in_the_way] == ["reference"]

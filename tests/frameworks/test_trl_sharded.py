@@ -196,7 +196,7 @@ def test_only_what_accelerate_shards_by_itself_runs() -> None:
 def test_adapters_that_a_first_pass_leaves_out_are_refused_by_torch_itself() -> None:
     changes = {**FSDP2, **HF, **KL, **AUTOCAST, **ADAPTERS}
     case = Case("GRPO", "grpo", changes)
-    assert "adapters off" in own_step.refusal(case.plan)
+    assert "adapters disabled" in own_step.refusal(case.plan)
     with pytest.raises(RuntimeError, match="grad_dtype"):
         step.execute(case.plan, {"policy": case.config}, "cpu")
     without = replace(case, changes={**changes, "kl": "none"})

@@ -145,7 +145,7 @@ def test_flash_attention_3_is_the_tables_kernel_on_hopper_and_2_runs_slower() ->
 
 @pytest.mark.parametrize("gpu", ["a100-80gb", "l40s", "b200-180gb", "mi300x"])
 def test_flash_attention_3_is_for_hopper(gpu: str) -> None:
-    with pytest.raises(ValueError, match="FlashAttention-3 is made for Hopper.* Set attention to"):
+    with pytest.raises(ValueError, match="FlashAttention-3 needs a Hopper GPU.* Set attention to"):
         plan(gpu=gpu, attention="flash_attention_3")
     for hopper in ("h100-80gb", "h200-141gb", "h20-96gb"):
         assert plan(gpu=hopper, attention="flash_attention_3").attention == "flash_attention_3"

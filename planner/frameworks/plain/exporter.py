@@ -37,7 +37,7 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     _one_node(found)
     _kernels(found)
     program.refuse(found)
-    found.only("save_steps", 0, why="The program saves what it trained once, at its end.")
+    found.only("save_steps", 0, why="The program saves the trained weights only once, at the end.")
     return tuple(found.found)
 
 
@@ -54,8 +54,8 @@ def _cached_reference(found: Obstacles) -> None:
         live = "copy" if plan.finetuning == "full" else "adapter-disabled"
         found.refuse(
             "reference",
-            "The responses are new in each step, so nothing can be computed before training; the "
-            "plan supposes other GPUs that score them, and a program's all train.",
+            "Responses are new in each step, so the reference cannot score them before training. "
+            "The plan assumes that other GPUs run the reference; in the program every GPU trains.",
             reference=live,
         )
 
@@ -64,14 +64,14 @@ def _one_node(found: Obstacles) -> None:
     plan = found.plan
     if plan.gpus > plan.gpus_per_node:
         why = (
-            f"The program runs on one node, and {plan.gpus} GPUs are more than its "
-            f"{plan.gpus_per_node}."
+            f"The program runs on one node, and {plan.gpus} GPUs are more than one node has "
+            f"({plan.gpus_per_node})."
         )
         if plan.gpus_per_node == 1:
             found.refuse("gpus", why, gpus=1, sharding="none", shard_size=0)
         else:
             found.refuse("gpus", why, gpus=plan.gpus_per_node)
-    found.only("rollout_gpus", 0, why="Every process trains; none is set apart.")
+    found.only("rollout_gpus", 0, why="Every process of the program trains; none runs an engine.")
     alone = plan.gpus == 1
     found.only(
         "sharding",
@@ -86,33 +86,36 @@ def _one_node(found: Obstacles) -> None:
 def _kernels(found: Obstacles) -> None:
     plan = found.plan
     found.only("torch_version", VERSION, why=f"The programs were run with torch {VERSION} only.")
-    found.only("compile", False, why="The program runs its layers as they are.")
-    found.only("liger", False, why="The program has transformers' own kernels.")
+    found.only("compile", False, why="The program does not compile its layers.")
+    found.only("liger", False, why="The program uses transformers' own kernels.")
     found.only(
-        "gradient_checkpointing", "full", "none", why="The program recomputes layers whole."
+        "gradient_checkpointing", "full", "none", why="The program recomputes whole layers or none."
     )
     found.only(
         "optimizer",
         *("adamw-fused", "adamw-foreach", "sgd"),
-        why="The program has torch's own optimizers.",
+        why="The program uses PyTorch's own optimizers only.",
     )
     if rest(plan, plan.micro_batch_size):
         found.refuse(
             "prompts_per_update",
-            "The program's micro-batches are whole, and those of this update leave a rest.",
+            "The program needs full micro-batches, but the sequences of one update do not divide "
+            "into full micro-batches.",
             "Set prompts_per_update to a multiple of micro_batch_size × gpus.",
         )
-    found.only("chunk_compile", False, why="The program runs its head as it is.")
+    found.only("chunk_compile", False, why="The program does not compile its head.")
     found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
     found.only("autocast", False, why="The program computes in the dtypes of its weights.")
-    found.only("base_dtype", "compute", why="The program loads frozen weights in dtype.")
-    found.only("optimizer_step", "update", why="The program steps once for each update.")
+    found.only(
+        "base_dtype", "compute", why="The program loads frozen weights in the compute dtype."
+    )
+    found.only("optimizer_step", "update", why="The program runs one optimizer step per update.")
     if plan.finetuning == "qlora":
         found.refuse("finetuning", "The program has no 4-bit weights.", finetuning="lora")
     found.only(
-        "max_tokens_per_micro_batch", 0, why="The program's micro-batches are numbers of rows."
+        "max_tokens_per_micro_batch", 0, why="The program sizes micro-batches by rows, not tokens."
     )
-    found.only("batch_shape", "padded", "full", why="The program has a row for each sequence.")
+    found.only("batch_shape", "padded", "full", why="The program puts one sequence in each row.")
 
 
 def write(plan: Plan, link: str) -> Launch:
@@ -153,7 +156,7 @@ def _packages(plan: Plan) -> tuple[str, ...]:
 
 def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
     return (
-        f"Run with torch {VERSION}, transformers 5.23.0 and peft 0.21.2.",
+        f"Tested with torch {VERSION}, transformers 5.23.0 and peft 0.21.2.",
         "The learning rate is a flag (--learning-rate): the plan has no field for it.",
         *program.notes(plan),
         *chosen(other_framework_note(plan, FRAMEWORK)),

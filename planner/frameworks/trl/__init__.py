@@ -98,8 +98,8 @@ FRAMEWORK = Framework(
         Rule(
             "rollout_overlap",
             lambda p: p.rollout_overlap != "synchronous",
-            "TRL's trainers wait for their rollouts; its experimental asynchronous trainer is not "
-            "planned.",
+            "TRL's trainers wait for their rollouts; TRL's experimental asynchronous trainer is "
+            "not modelled.",
             "Set rollout_overlap to synchronous, or framework to plain or verl.",
         ),
         Rule(
@@ -111,7 +111,7 @@ FRAMEWORK = Framework(
         Rule(
             "base_dtype",
             lambda p: p.base_dtype == "fp32" and p.finetuning == "qlora",
-            "TRL's trainers leave weights beside 4-bit ones in the model's dtype.",
+            "With QLoRA, TRL's trainers leave weights that are not 4-bit in the model's dtype.",
             "Set base_dtype to compute, or framework to plain.",
         ),
         # sft_trainer.py, line 1069, and the others alike.
@@ -125,7 +125,8 @@ FRAMEWORK = Framework(
         Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,
-            f"Before {NEWEST} TRL's liger replaces its loss as well, which is not modelled.",
+            f"Before version {NEWEST}, TRL's liger option also replaces the loss, which is not "
+            "modelled.",
             f"Set framework_version to {NEWEST}, or liger to false.",
         ),
     ),

@@ -377,8 +377,8 @@ def _validation_note(plan: Plan) -> tuple[bool, str]:
         return True, off
     return (
         True,
-        f"A validation was planned with {plan.validation_responses:,} responses: as many as the "
-        "data set's split test has rows. TRL generates and scores one micro-batch after the other.",
+        f"The plan's validation has {plan.validation_responses:,} responses, one for each row of "
+        "the data set's test split. TRL generates and scores one micro-batch after the other.",
     )
 
 
@@ -400,7 +400,7 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         ),
         (
             plan.kl != "none",
-            f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
+            f"The KL coefficient (beta) is {BETA}, as in DeepSeek-R1; TRL's default is 0.",
         ),
         *((True, note) for note in program_notes(program)),
         entropy_note(plan, ENTROPY_COEFFICIENT),
@@ -409,7 +409,7 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
             plan.rollout == "vllm-colocated",
             f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets.",
         ),
-        (gathered, "TRL gathers the whole reference at once for its forward under FSDP2."),
+        (gathered, "Under FSDP2, TRL gathers the whole reference at once for its forward."),
         (
             other_torch,
             f"vLLM needs torch 2.13.0; the plan was estimated for {plan.torch_version}.",

@@ -45,14 +45,19 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
         found.only(
             "reference",
             "adapter-disabled",
-            why="TRL's script makes new adapters of the base model, which is then the reference.",
+            why="TRL's script adds new adapters to the base model, so the reference is the base "
+            "model.",
         )
     if script.samples:
         _engine(found)
     if script.program:
         _of_a_program(found)
         for field, value in trainer_of(FRAMEWORK.name, plan.method).defaults({}).items():
-            found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
+            found.only(
+                field,
+                value,
+                why="TRL's fused head computes self-certainty together with the old log-probs.",
+            )
     return tuple(found.found)
 
 
@@ -86,8 +91,9 @@ def weighted_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
         able = [name for name in exported_by(FRAMEWORK.name) if _weighted(name)]
         found.refuse(
             "method",
-            f"No program of {FRAMEWORK.label}'s draws its prompts by density weights here.",
-            f"Choose {' or '.join(able)}, or draw prompts alike.",
+            f"Headroom has no {FRAMEWORK.label} program that samples this method's prompts by "
+            "density weights.",
+            f"Choose {' or '.join(able)}, or sample prompts uniformly.",
         )
     _of_a_program(found)
     return tuple(found.found)
@@ -105,7 +111,7 @@ def _of_a_program(found: Obstacles) -> None:
         found.refuse(
             "gpus",
             "The program is written for one node.",
-            f"Set gpus to {plan.gpus_per_node}, a node's.",
+            f"Set gpus to {plan.gpus_per_node}, the number of GPUs in one node.",
             gpus=plan.gpus_per_node,
         )
 
@@ -116,10 +122,10 @@ def _batch(found: Obstacles, script: Script) -> None:
     found.only(
         "validation_response_tokens",
         plan.response_tokens,
-        why="TRL validates at the length it trains at.",
+        why="TRL's validation uses the response length of training.",
     )
     if script.samples:
-        found.only("batch_shape", "padded", "full", why="TRL pads rows that it sampled.")
+        found.only("batch_shape", "padded", "full", why="TRL pads sampled rows, never packs them.")
         found.only(
             "logprob_micro_batch_size",
             plan.micro_batch_size,
@@ -136,7 +142,7 @@ def _precision(found: Obstacles) -> None:
             found.refuse(
                 "dtype",
                 "TRL casts adapters of 4-bit weights to bf16, and on a GPU the fp16 loss scaler "
-                "unscales no bf16 gradients.",
+                "cannot unscale bf16 gradients.",
                 "Set dtype to bf16, or finetuning to lora.",
                 dtype="bf16",
                 gradient_dtype="bf16",
@@ -178,20 +184,25 @@ def _memory(found: Obstacles, script: Script) -> None:
         found.only(
             "activation_offload",
             False,
-            why="Trainers that sample offload activations through accelerate's FSDP2 only.",
+            why="TRL's trainers that sample responses can offload activations only through "
+            "accelerate's FSDP2.",
         )
     grouped = plan.shard_size not in (0, training_gpus(plan))
     if grouped and (zero(plan) or sharding_of(plan).fsdp == 1):
         found.only(
-            "shard_size", 0, why="A group smaller than all GPUs is expressed for FSDP2 only."
+            "shard_size",
+            0,
+            why="The script can shard over fewer than all training GPUs only with FSDP2.",
         )
     if not plan.reshard_after_forward and zero(plan):
         found.only(
-            "reshard_after_forward", True, why="ZeRO has no such choice: it is stage 2 or 3."
+            "reshard_after_forward",
+            True,
+            why="ZeRO has no reshard_after_forward: its stage, 2 or 3, decides this.",
         )
     if zero(plan) and plan.offload != "none":
         found.only(
-            "optimizer", "adamw-fused", why="Offloaded by DeepSpeed, the optimizer is its CPU Adam."
+            "optimizer", "adamw-fused", why="With offload, DeepSpeed uses its CPU Adam."
         )
     if sharding_of(plan).fsdp == 1 and plan.optimizer == "adamw-8bit":
         found.refuse(
@@ -204,7 +215,7 @@ def _memory(found: Obstacles, script: Script) -> None:
             "empty_cache",
             "between-phases",
             "every-step",
-            why="TRL empties the cache before it wakes the engine.",
+            why="TRL frees PyTorch's cached memory before it wakes the engine.",
         )
         found.only(
             "expandable_segments",
@@ -216,13 +227,13 @@ def _memory(found: Obstacles, script: Script) -> None:
             "empty_cache",
             "never",
             "every-step",
-            why="TRL empties the cache each step, or for an engine that sleeps.",
+            why="TRL frees PyTorch's cached memory each step, or before it wakes an engine.",
         )
 
 
 def _offload(found: Obstacles) -> None:
     sharding = found.plan.sharding
-    by_deepspeed = "DeepSpeed offloads throughout the step."
+    by_deepspeed = "DeepSpeed keeps offloaded state in host RAM throughout the step."
     allowed, why = {
         "fsdp2": (
             ("none", "all"),
@@ -237,7 +248,11 @@ def _offload(found: Obstacles) -> None:
 
 def _roles(found: Obstacles, script: Script) -> None:
     plan = found.plan
-    found.only("kl", *script.kl, why="TRL's trainer of this method has its KL term elsewhere.")
+    found.only(
+        "kl",
+        *script.kl,
+        why="TRL's trainer for this method cannot apply the KL term where the plan does.",
+    )
     found.only("entropy", *(False, script.entropy), why="TRL's trainer has no entropy bonus.")
     _adapters_off(found)
     if plan.kl == "none":
@@ -247,12 +262,14 @@ def _roles(found: Obstacles, script: Script) -> None:
             "reference",
             "adapter-disabled",
             "frozen-adapter",
-            why="With adapters TRL's reference is the base model, or a frozen copy of adapters "
-            "that the policy came with.",
+            why="With adapters, TRL's reference is the base model, or a frozen copy of the "
+            "adapters that the policy started with.",
         )
     else:
         where = "offloaded" if plan.offload == "all" else "copy"
-        found.only("reference", where, why="TRL keeps the reference where the policy is.")
+        found.only(
+            "reference", where, why="TRL keeps the reference in the same memory as the policy."
+        )
 
 
 def _adapters_off(found: Obstacles) -> None:
@@ -267,7 +284,8 @@ def _adapters_off(found: Obstacles) -> None:
     if first and plan.kl != "none" and plan.finetuning == "lora" and half and fsdp2:
         found.refuse(
             "sharding",
-            "TRL's step begins with the adapters off, and FSDP2 then refuses their gradients.",
+            "TRL runs a step's first forward with adapters disabled, and FSDP2 then refuses the "
+            "adapters' gradients.",
             sharding="ddp",
         )
 
@@ -276,9 +294,9 @@ def _engine(found: Obstacles) -> None:
     plan = found.plan
     if plan.rollout.startswith("vllm"):
         found.only(
-            "rollout_quantization", "none", why="TRL sends weights to an engine as they are."
+            "rollout_quantization", "none", why="TRL sends weights to an engine unquantized."
         )
-        found.only("sync_bucket_bytes", 0, why="TRL's weights reach the engine without a bucket.")
+        found.only("sync_bucket_bytes", 0, why="TRL sends weights to an engine without buckets.")
     if plan.rollout == "vllm-colocated":
         _colocated(found)
     elif plan.rollout == "vllm-separate":
@@ -289,13 +307,19 @@ def _colocated(found: Obstacles) -> None:
     plan = found.plan
     found.only("vllm_sleep_level", 2, 0, why="TRL's engine sleeps at level 2, or not at all.")
     found.only(
-        "max_num_batched_tokens", ENGINE_BATCHED_TOKENS, why="TRL fixes it for a colocated engine."
+        "max_num_batched_tokens",
+        ENGINE_BATCHED_TOKENS,
+        why="TRL fixes max_num_batched_tokens for a colocated engine.",
     )
     found.only("enforce_eager", False, why="TRL's colocated engine always uses CUDA graphs.")
-    found.only("kv_cache_dtype", "auto", why="TRL's colocated engine has the model's dtype.")
-    found.only("async_scheduling", True, why="TRL's colocated engine schedules as vLLM does.")
     found.only(
-        "rollout_expert_parallel", False, why="TRL's colocated engine has slices of every expert."
+        "kv_cache_dtype",
+        "auto",
+        why="TRL's colocated engine stores its KV cache in the model's dtype.",
+    )
+    found.only("async_scheduling", True, why="TRL's colocated engine schedules asynchronously.")
+    found.only(
+        "rollout_expert_parallel", False, why="TRL's colocated engine slices every expert."
     )
     found.engine_within_node()
     together = sequences_at_once(plan)
@@ -319,7 +343,7 @@ def _separate(found: Obstacles) -> None:
     if plan.rollout_tensor_parallel != plan.rollout_gpus:
         found.refuse(
             "rollout_tensor_parallel",
-            "TRL's server is one engine over all of its GPUs.",
+            "TRL's server is one engine over all rollout GPUs.",
             f"Set rollout_tensor_parallel to {plan.rollout_gpus} if the model's heads divide by "
             "it, or change rollout_gpus.",
         )
@@ -329,6 +353,6 @@ def _separate(found: Obstacles) -> None:
     ):
         found.refuse(
             "rollout_gpus",
-            "The engine's and the trainer's GPUs each have to fit whole nodes.",
+            "The engine has to fit on one node, and the trainer on one node or on whole nodes.",
             "Set rollout_gpus to gpus_per_node or less, leaving whole nodes to train.",
         )

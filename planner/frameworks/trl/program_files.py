@@ -28,25 +28,26 @@ WHY: Mapping[str, str] = {
     "dtype": "Dtype of the loaded weights; TRL's own default is float32, 4 bytes a parameter.",
     "bf16": "Autocast: half-precision compute on fp32 weights.",
     "attn_implementation": "eager keeps a square of attention weights per head; the others do not.",
-    "per_device_train_batch_size": "Sequences of a GPU at once, in training and in scoring: "
-    "activations and the head's numbers grow with it.",
-    "gradient_accumulation_steps": "Micro-batches of an update; they cost time, not memory.",
-    "gradient_checkpointing": "Keeps a layer's input alone and computes the layer again.",
-    "optim": "Two fp32 numbers a trained parameter for AdamW; 8-bit ones, or none for SGD.",
+    "per_device_train_batch_size": "Sequences per GPU and forward, in training and in scoring: "
+    "activations and logits grow with this number.",
+    "gradient_accumulation_steps": "Micro-batches per update: more of them cost time, not memory.",
+    "gradient_checkpointing": "Stores only each layer's input; the backward recomputes the layer.",
+    "optim": "Optimizer state per trained parameter: AdamW has two fp32 numbers, 8-bit AdamW two "
+    "8-bit numbers, SGD none.",
     "torch_empty_cache_steps": "Hands cached memory back after each step.",
     "use_peft": "Adapters train; the base model's weights have no gradient and no optimizer state.",
-    "lora_dropout": "Above 0, each adapter would keep a mask of its input.",
-    "load_in_4bit": "Base weights of half a byte a parameter, and their scales.",
-    "num_generations": "Responses of a prompt: the group that rewards are compared in.",
-    "max_completion_length": "The longest response; rows are padded to the longest of a batch.",
-    "steps_per_generation": "Micro-batches that one rollout gives.",
-    "beta": "With a KL term a reference scores responses too: another copy of the model, or the "
-    "base model below adapters. 0 needs none.",
-    "use_vllm": "An engine of its own has a pool of weights and KV cache; transformers' generation "
-    "has the training model and a growing KV cache.",
+    "lora_dropout": "Above 0, each adapter would store a dropout mask for its input.",
+    "load_in_4bit": "Base weights take half a byte per parameter, plus their scales.",
+    "num_generations": "Responses per prompt: rewards are compared within this group.",
+    "max_completion_length": "The longest response; rows are padded to the longest row of a batch.",
+    "steps_per_generation": "Number of micro-batches that one rollout is split into.",
+    "beta": "With a KL term, a reference scores the responses too: another copy of the model, or "
+    "the base model without adapters. With beta 0 there is no reference.",
+    "use_vllm": "vLLM has its own copy of the weights and a fixed KV cache; transformers' generate "
+    "uses the training model and a growing KV cache.",
     "vllm_gpu_memory_utilization": "Share of the GPU that vLLM reserves, weights included.",
     "vllm_enable_sleep_mode": "The engine gives its memory back while the trainer works.",
-    "vllm_max_model_length": "Tokens of a sequence that the KV cache is sized for.",
+    "vllm_max_model_length": "Longest sequence, in tokens, that the KV cache is sized for.",
 }
 """Why a setting is as it is, or what it decides; settings that decide no memory have none."""
 
@@ -87,8 +88,9 @@ def _embedding(plan: Plan) -> Iterator[Decision]:
     yield Decision(
         name="embedding_bytes",
         value=needed,
-        why="Weights are computed by the whole model in bf16 on one GPU, before the training: what "
-        "it and a batch of the longest prompts take, by --pooling. It is freed when they are.",
+        why="Before the training, the whole model computes prompt weights in bf16 on one GPU. This "
+        "is the memory of the model and a batch of the longest prompts, by --pooling; it is freed "
+        "once the weights are computed.",
     )
 
 
@@ -123,7 +125,7 @@ def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
     yield Decision(
         name="trl_version",
         value=FRAMEWORK.versions[0],
-        why="The program reaches into this version of TRL, and runs with no other.",
+        why="The program uses internals of this TRL version and runs with no other version.",
     )
     for name, value in settings.items():
         yield Decision(name=name, value=value, why=WHY.get(name, ""))
@@ -136,6 +138,6 @@ def _predictions(plan: Plan) -> Iterator[Decision]:
     needed = max(int(phase.device_bytes) for phase in phases) - held
     for decision in predictions(plan):
         if decision.name == "predicted_reserved_bytes":
-            why = "Beside the CUDA context and what libraries hold in every phase."
+            why = "Predicted peak without the CUDA context and what libraries hold in every phase."
             decision = replace(decision, value=needed, why=why)
         yield decision

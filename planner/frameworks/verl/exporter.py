@@ -159,7 +159,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return chosen(
         (
             True,
-            f"Checked against verl {VERSION}. Its wheel pins torch {TORCH}, vllm 0.24.0 and "
+            f"Checked against verl {VERSION}. verl's wheel pins torch {TORCH}, vllm 0.24.0 and "
             f"transformers 5.9.0; the plan was estimated for torch {plan.torch_version}.",
         ),
         (True, own_settings(FRAMEWORK)),
@@ -174,8 +174,8 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         ),
         (
             True,
-            "A data set that ends before the planned steps ends the run: verl stops after 30 "
-            "epochs.",
+            "A data set that is too small for the planned steps ends the run early: verl stops "
+            "after 30 epochs.",
         ),
         (
             plan.save_steps == 0,
@@ -183,8 +183,8 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         ),
         (
             plan.eval_steps > 0,
-            f"A validation was planned with {plan.validation_responses:,} responses: as many as "
-            "VAL_FILES has rows, times val_kwargs.n (1).",
+            f"The plan's validation has {plan.validation_responses:,} responses: the rows of "
+            "VAL_FILES, times val_kwargs.n (1).",
         ),
         (
             plan.eval_steps == 0,

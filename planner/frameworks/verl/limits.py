@@ -71,7 +71,7 @@ def _training(found: Obstacles) -> None:
         # torchao's 8-bit states are DTensors; bitsandbytes' differ per flat shard.
         found.refuse(
             "optimizer",
-            "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
+            "The 8-bit optimizer used here (torchao) needs FSDP2's tensors.",
             sharding="fsdp2",
         )
     if plan.dtype == "fp16" and plan.optimizer == "adamw-fused":
@@ -101,7 +101,9 @@ def _training(found: Obstacles) -> None:
     elif plan.logits == "chunked":
         found.only("logits_dtype", "fp32", why="verl's chunks of 512 tokens are in fp32.")
     found.only(
-        "empty_cache", "between-phases", why="verl empties the cache around each weight sync."
+        "empty_cache",
+        "between-phases",
+        why="verl frees PyTorch's cached memory around each weight sync.",
     )
 
 
@@ -191,13 +193,13 @@ def _rollout(found: Obstacles) -> None:
     found.only(
         "validation_response_tokens",
         plan.response_tokens,
-        why="verl validates at the length it trains at.",
+        why="verl's validation uses the response length of training.",
     )
     if plan.finetuning == "lora":
         found.only(
             "rollout_quantization",
             "none",
-            why="How verl's engine serves adapters beside fp8 weights was not read.",
+            why="Adapters together with fp8 weights in verl's engine are not modelled.",
         )
 
 
@@ -226,13 +228,13 @@ def _apart(found: Obstacles) -> None:
     found.only(
         "finetuning",
         "full",
-        why="How adapters reach an engine of verl's on other GPUs was not read.",
+        why="Sending adapters to verl's engine on other GPUs is not modelled.",
     )
     per_node, training = plan.gpus_per_node, plan.gpus - plan.rollout_gpus
     if plan.gpus > per_node and (plan.rollout_gpus % per_node or training % per_node):
         found.refuse(
             "rollout_gpus",
-            "Over several nodes verl's engine and its trainer are given whole ones.",
+            "On several nodes, verl's engine and trainer each take whole nodes.",
             f"Set rollout_gpus to a multiple of {per_node}.",
             rollout_gpus=per_node,
         )

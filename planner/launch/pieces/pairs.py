@@ -55,7 +55,7 @@ def pairs_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[Pair]:
             kept.append(Pair(len(kept), prompt, (chosen, rejected)))
     print(
         f"Data: {len(kept)} pairs of at most {plan['prompt_tokens']} + {plan['response_tokens']} "
-        f"tokens; {len(rows) - len(kept)} are longer."
+        f"tokens; longer and left out: {len(rows) - len(kept)}."
     )
     if not kept:
         raise SystemExit(f"data: no pair of {path} is within the planned lengths.")

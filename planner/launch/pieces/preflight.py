@@ -18,7 +18,7 @@ def check_card(plan: Mapping[str, Any], device: torch.device, anyway: bool) -> N
         f"{plan['predicted_device_bytes'] / GIB:.1f} GiB in phase {plan['predicted_phase']}."
     )
     if device.type != "cuda":
-        print(f"Here: {device.type}. The prediction is of a GPU; nothing is compared.")
+        print(f"Here: {device.type}. The prediction is for a GPU, so nothing is compared.")
         return
     here = torch.cuda.get_device_properties(device)
     free, total = torch.cuda.mem_get_info(device)

@@ -28,7 +28,9 @@ def prompts_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[list[
     ids = [tokenizer(row["prompt"])["input_ids"] for row in rows_of(path, "prompt")]
     kept = [each for each in ids if 0 < len(each) <= longest]
     left_out = len(ids) - len(kept)
-    print(f"Data: {len(kept)} prompts of at most {longest} tokens; {left_out} are longer.")
+    print(
+        f"Data: {len(kept)} prompts of at most {longest} tokens; longer and left out: {left_out}."
+    )
     if not kept:
         raise SystemExit(f"data: no prompt of {path} has 1 to {longest} tokens.")
     if plan["batch_shape"] == "full" and any(len(each) != longest for each in kept):

@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
         "rollout",
         lambda p: p.rollout == "in-graph" and "in-graph" not in method_of(p).rollouts,
         "This method does not generate inside its training graph.",
-        "Set rollout to hf, vllm-colocated or vllm-separate, or choose a method that does.",
+        "Set rollout to hf, vllm-colocated or vllm-separate, or choose an in-graph method.",
     ),
     Rule(
         "responses_per_prompt",

@@ -25,13 +25,13 @@ RULES: tuple[Rule, ...] = (
         "shard_size",
         lambda p: (p.shard_size != 0) & (p.shard_size > training_gpus(p)),
         "shard_size exceeds the GPUs that train.",
-        "Lower it, or set it to 0 for all.",
+        "Lower shard_size, or set it to 0 for all GPUs.",
     ),
     Rule(
         "shard_size",
         lambda p: (p.shard_size != 0) & (training_gpus(p) % np.maximum(p.shard_size, 1) != 0),
         "shard_size must divide the GPUs that train.",
-        "Choose a divisor, or 0 for all.",
+        "Choose a divisor of the number of training GPUs, or 0 for all of them.",
     ),
     Rule(
         "gpus_per_node",

@@ -60,7 +60,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "gradient_dtype",
         lambda p: p.gradient_dtype not in (p.dtype, "fp32"),
-        "Gradients are kept in dtype or in fp32.",
+        "Gradients are stored in the compute dtype or in fp32.",
         "Set gradient_dtype to one of the two.",
     ),
     Rule(
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         lambda p: (
             (p.mean_prompt_tokens > 0) & (p.batch_shape == "full" or p.rollout == "in-graph")
         ),
-        "All rows have one length here.",
+        "With batch_shape full or rollout in-graph, all rows have one length.",
         "Set mean_prompt_tokens to 0, or batch_shape to padded or packed.",
     ),
 )

@@ -49,7 +49,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "critic",
         lambda p: p.critic not in ("none", *method_of(p).critics),
-        "This method has no such critic.",
+        "This method cannot have the chosen critic.",
         "Set critic to none.",
     ),
 )

@@ -16,13 +16,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "offload",
         lambda p: p.offload == "all" and not sharding_of(p).streams,
-        "Weights can stay in host RAM throughout only under fsdp2 or zero3.",
+        "Weights can stay in host RAM for the whole step only under fsdp2 or zero3.",
         "Set sharding to fsdp2, or offload to all-between-phases.",
     ),
     Rule(
         "offload",
         lambda p: p.offload == "optimizer" and not sharding_of(p).zero,
-        "The optimizer alone can stay in host RAM only under ZeRO.",
+        "Only ZeRO can keep just the optimizer in host RAM for the whole step.",
         "Set sharding to zero2, or offload to optimizer-between-phases.",
     ),
     Rule(

@@ -256,7 +256,8 @@ def precomputed(options: argparse.Namespace, prompts: Sequence[Any]) -> torch.Te
     if reasons:
         raise SystemExit(
             f"--use-precomputed-embeddings: {path} is stale: {'; '.join(reasons)}. Run "
-            "`python -m planner sampling run` again, or leave the flag out to compute them here."
+            "`python -m planner sampling run` again, or leave the flag out to compute the weights "
+            "here."
         )
     if not bool(torch.isfinite(weights).all()) or weights.min() < 0 or weights.sum() <= 0:
         raise SystemExit(f"--use-precomputed-embeddings: {path} has weights that are none.")

@@ -23,9 +23,15 @@ def _refuses(plan: Plan) -> str:
     """What no export refuses, since there is none."""
     for holds, why in (
         (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
-        (plan.prompts_per_update % plan.micro_batch_size, "Micro-batches do not fill an update."),
+        (
+            plan.prompts_per_update % plan.micro_batch_size,
+            "An update does not divide into full micro-batches.",
+        ),
         (not has_path(plan), f"The plan's loss is {foreign(plan)}."),
-        (plan.empty_cache == "between-phases", "TRL empties the cache each step, or never."),
+        (
+            plan.empty_cache == "between-phases",
+            "TRL frees PyTorch's cached memory each step, or never.",
+        ),
     ):
         if holds:
             return why
@@ -43,7 +49,7 @@ TRAINER = Trainer(
         Rule(
             "logprob_micro_batch_size",
             lambda plan: plan.logprob_micro_batch_size != plan.micro_batch_size,
-            "TRL's DPO scores its reference on the micro-batch it trains on.",
+            "TRL's DPO runs the reference on the same micro-batch as the policy.",
             "Set logprob_micro_batch_size to the value of micro_batch_size.",
         ),
         Rule(
@@ -55,11 +61,11 @@ TRAINER = Trainer(
         Rule(
             "framework_version",
             lambda plan: plan.framework_version != "1.16.0",
-            "Only TRL 1.16.0's DPO has been read.",
+            "Of TRL's DPO trainers, only that of version 1.16.0 is modelled.",
             "Set framework_version to 1.16.0.",
         ),
     ),
-    not_exported="TRL's DPO is estimated here, and has no exporter yet.",
+    not_exported="Headroom estimates TRL's DPO but has no exporter for it yet.",
     own=Own(
         trainer="DPOTrainer",
         config="DPOConfig",

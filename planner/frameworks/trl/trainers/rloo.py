@@ -12,7 +12,7 @@ TRAINER = Trainer(
         Rule(
             "kl",
             lambda plan: plan.kl == "loss",
-            "TRL's RLOO takes KL off the reward, never into the loss.",
+            "TRL's RLOO subtracts the KL term from the reward; its loss has no KL term.",
             "Set kl to reward or none.",
         ),
         Rule(
@@ -24,7 +24,7 @@ TRAINER = Trainer(
         Rule(
             "framework_version",
             lambda plan: plan.framework_version != "1.16.0",
-            "Only TRL 1.16.0's RLOO has been read.",
+            "Of TRL's RLOO trainers, only that of version 1.16.0 is modelled.",
             "Set framework_version to 1.16.0.",
         ),
     ),
