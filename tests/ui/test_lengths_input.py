@@ -99,7 +99,7 @@ def test_texts_wait_for_a_tokenizer_and_are_counted_by_it() -> None:
     app = counted(app)
     assert not app.exception and not app.error
     assert link_of(app)["length_distribution"] == "1~hist_2~1_3~1_4~1"
-    assert "Counted 3 texts of answers.jsonl, 2 to 4 tokens." in words(app)
+    assert "Counted 3 texts of answers.jsonl, from 2 to 4 tokens long." in words(app)
     assert not any(one.key == "count-tokens" for one in app.button)
 
 

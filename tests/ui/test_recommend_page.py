@@ -285,8 +285,8 @@ def test_a_plan_is_taken_and_given_back(fake, monkeypatch: pytest.MonkeyPatch) -
     assert len(fake.made) == 1  # the answer stays
     press(app, "take:conservative")
     assert app.session_state["draft"].plan == found["conservative"].plan
-    press(app, "launch-applied-recommend")
-    assert turned_to[1:] == ["pages/plan.py", "pages/launch.py"]
+    assert turned_to[1:] == ["pages/plan.py"]
+    assert [link.proto.page for link in app.get("page_link")] == ["launch"]
     press(app, "undo-applied-recommend")
     press(app, "undo-applied-recommend")
     assert app.session_state["draft"].plan == PLAN
