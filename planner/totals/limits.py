@@ -112,7 +112,7 @@ def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
     if found.word == "out of memory":
         sentence = (
             f"A node's host RAM of {read_gib(budget)} GiB is too small: {worst.name} needs "
-            f"{read_gib(found.bytes)} GiB; offload less, or take nodes with more."
+            f"{read_gib(found.bytes)} GiB; offload less, or take nodes with more RAM."
         )
         found = replace(found, sentence=sentence)
     yield found

@@ -35,7 +35,7 @@ def test_a_link_and_fields_on_it_are_answered_in_json(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "Nothing was given"),
+        ([], "No settings were given"),
         (["--prompts", "5"], "Without a model"),
         (["--dimensions", "4", "--prompts", "10"], "itself excluded"),
         (["dimensions=4&index=best"], "index"),
