@@ -19,8 +19,8 @@ Written by `.venv/bin/python -m accuracy.cases`; `tests/accuracy/test_cases.py` 
 {count} public reports and launch scripts, read on {day}, each typed in as a plan as its author
 would do it. *Reported* is how the run of exactly that plan ended; the cell is empty if the run
 differs from the plan (another GPU, another framework's loss). *Before* is the verdict at {before}.
-A **false fit** is a plan that is said to fit although its run died. A false fit costs a person days,
-so none is allowed, except for the two cases counted separately, whose cause is open.
+A **false fit** is a plan that is said to fit although its run died. A false fit costs a person
+days, so none is allowed, except for the two cases counted separately, whose cause is open.
 """
 
 TOTALS = """
