@@ -252,7 +252,7 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
         read += f" in {_reading(footprint.plan, cache.read_seconds)}"
     return (
         f"Before the run the reference scores up to {cache.responses:,} responses {time}{usd}, and "
-        f"{read_bytes(cache.disk_bytes)} of log-probs are stored on a disk; {read}."
+        f"stores its outputs on a disk ({read_bytes(cache.disk_bytes)}); {read}."
     )
 
 
@@ -260,7 +260,7 @@ def _reading(plan: Plan, seconds: float) -> str:
     """Seconds within what disks give where nobody says; those nobody would notice in short."""
     if plan.disk_bytes_per_second:
         return UNNOTICED if seconds < NOTICED_SECONDS else read_seconds(seconds)
-    return f"{_of_any_disk(seconds)} ; the disk's rate is not set"
+    return f"{_of_any_disk(seconds)}; the disk's rate is not set"
 
 
 def _of_any_disk(seconds: float) -> str:

@@ -184,8 +184,8 @@ def text() -> str:
         "frameworks and shardings, dense and mixtures, on six cards. Refused by now: "
         f"{COUNT - len(pairs)}. Plans with a stated error: {sum(now.measured for _, now in pairs)} "
         f"now, {sum(then.measured for then, _ in pairs)} at {commit}, where most were of kinds "
-        f"that nobody measured. The last row is of {OF_MEASURED} further plans of measured kinds: an "
-        f"error is stated for {count} of them.",
+        f"that nobody measured. The last row is of {OF_MEASURED} further plans of measured kinds: "
+        f"an error is stated for {count} of them.",
         "",
         f"| | {commit} | now |",
         "|---|---:|---:|",
