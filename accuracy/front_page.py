@@ -208,8 +208,8 @@ BELOW = """
   read the range, not the centre.
 - **Public reports one by one** stand in [cases.md](cases.md), with the two whose cause is open.
 - **"Out of memory" can be too strict.** Of {ran} published settings that ran, or that their authors
-  recommend, {severe} are said not to fit. Most state only a cap on lengths, and memory is planned
-  for rows at that cap.
+  recommend, {severe} are said not to fit. Most sources state only a cap on lengths, and memory is
+  planned for rows at that cap.
 - **Seconds of a whole RL step.** Few sources state enough to judge a step's time. Each time has a
   range; rank plans by their times rather than rely on the seconds.
 - **Seconds of small models.** In phases shorter than 0.5 s the host launches kernels more slowly

@@ -41,7 +41,9 @@ def text() -> str:
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
-        parts.append(f"Scored on {told['scored']} by the model of that day, and recorded.")
+        parts.append(
+            f"This half was scored on {told['scored']} by the model of that day, and recorded."
+        )
         parts.append(told["coverage"])
         parts.append(side(_recorded(HELD), [Reason(*one) for one in told["left"]]))
     else:

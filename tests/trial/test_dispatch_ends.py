@@ -189,7 +189,7 @@ def test_what_is_asked_of_the_cluster(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ClusterAway("no connection"), "does not answer: no connection. Check that it runs"),
+        (ClusterAway("no connection"), "does not answer: no connection. Check that the cluster"),
         (ClusterRefused("a token is missing"), "refused the job: a token is missing."),
     ],
 )
