@@ -202,7 +202,7 @@ BELOW = """
 
 - **Several GPUs.** We measured single processes. What sharding adds is checked against real
   FSDP, DDP and ZeRO runs on CPUs and against published runs, and never on a multi-GPU machine of
-  our own. The same holds for a vLLM beside the trainer.
+  our own. A vLLM beside the trainer is checked against published runs, never in runs of our own.
 - **Other cards than H100 and H200**, and other PyTorch versions: our runs used torch 2.11.0 where
   a plan says 2.13.0. Driver, libraries and the allocator's unused cache differ from card to card:
   read the range, not the centre.

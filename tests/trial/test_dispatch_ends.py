@@ -136,7 +136,7 @@ def over(status: str, **more: Any) -> tuple[JobState, JobState]:
             " Where the nodes have the packages of requirements/trial.txt, set HEADROOM_RAY_PIP=of",
         ),
         ((PENDING,), "", "failed", "asks one node for 1 × CPU. Ray says: No node has a GPU."),
-        ((RUNNING,), "", "timed out", "It took more than"),
+        ((RUNNING,), "", "timed out", "The trial took more than"),
         ((ClusterAway("no connection"),), "", "failed", "since its beginning: no connection."),
         ((ClusterRefused("status code 503"),), "", "failed", "has not answered for"),
     ],

@@ -112,7 +112,9 @@ class Supervisor:
             return self._ended("stopped", f"It was stopped in {place}.")
         if late:
             most = read_seconds(self.request.limit_seconds)
-            return self._ended("timed out", f"It took more than {most} and was ended in {place}.")
+            return self._ended(
+                "timed out", f"The trial took more than {most} and was ended in {place}."
+            )
         return self._ended(
             "host memory",
             f"The trial was ended in {place}: its processes used {read_bytes(resident)} of host "

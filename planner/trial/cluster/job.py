@@ -122,7 +122,9 @@ class Following:
         if spent <= (START_SECONDS if waits else limit + SLACK_SECONDS):
             return None
         if not waits:
-            took = f"It took more than {read_seconds(limit)} and was ended in {self._where()}."
+            took = (
+                f"The trial took more than {read_seconds(limit)} and was ended in {self._where()}."
+            )
             return "timed out", took
         needs = f"{self.request.processes} × CPU"
         if self.request.kind == "cuda":
