@@ -13,25 +13,25 @@ import numpy as np
 MEASURED = Path(__file__).with_name("measured") / "dry-run-vs-cpu.json"
 
 INTRODUCTION = """
-The functions that a dry run executes on fake tensors, executed on real tensors on a CPU:
+Here the functions that a dry run executes on fake tensors ran on real tensors on a CPU:
 {cases} small configurations (two layers or more, a vocabulary of 1,000), two steps each, every
-round of every loop. The observer is PyTorch's own allocator, by the memory events of
-`torch.profiler`: it sees scratch inside kernels, and knows no storage, role or formula. The dry
-run of the same plan takes the CPU's branches. Both say how many bytes are live at most in each
-phase of the second step; the error is the dry run's, signed. The command
+round of every loop. PyTorch's own allocator measured the memory, by the memory events of
+`torch.profiler`: they include scratch inside kernels and use none of our storages, roles or
+formulas. The dry run of the same plan takes the CPU's branches. Real run and dry run report the
+most live bytes in each phase of the second step; the error is the dry run's, signed. The command
 `python -m accuracy.cpu_runs --out accuracy/measured/dry-run-vs-cpu.json` (torch {torch},
 transformers {transformers}) writes the figures; a test repeats every case
 (`tests/dryrun/test_real_runs.py`, at most 0.05 % each), and another compares the operators of
 whole steps one by one (`tests/dryrun/test_operators.py`).
 
-What this does not show is a GPU's kernels: their scratch has a table of its own
+These runs do not test a GPU's kernels, whose scratch has a table of its own
 (`planner/dryrun/run/workspaces.json`). Of a CPU's, four kinds had to be declared
 (`planner/dryrun/run/branches/cpu.py`: exponentials inside logsumexp, operands of mixed formats,
 half-precision scatter-add, products added in fp32), and the state of the random numbers that
 checkpoints keep. oneDNN is off, since what it takes depends on the processor. bf16 LayerNorms,
 whose statistics a CPU keeps in another format than a card, are left to fp32 and autocast.
-Transfers between host and device are copies within one memory here, and the sum of both is
-compared.
+On a CPU, transfers between host and device are copies within one memory, so the sum of host and
+device bytes is compared.
 """
 
 

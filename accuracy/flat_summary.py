@@ -15,16 +15,17 @@ from planner.dryrun.ask.answer import CUBLAS
 from planner.estimate import estimate
 
 INTRODUCTION = """
-A dry run of a plan with FSDP1 has FSDP2 in its place: flat weights do not run without data. Here
-TRL {trl}'s trainers and verl {verl}'s engines ran under torch's own FSDP1, with data, on a CPU:
-{cases} small configurations as rank 0 of {ranks} whose others are not there, seen by PyTorch's own
-allocator. The command `python -m accuracy.flat_runs --out accuracy/measured/fsdp1-vs-cpu.json`
-(torch {torch}, transformers {transformers}, accelerate {accelerate}) writes most live bytes and
-tensors made, by phase; `tests/accuracy/test_flat_runs.py` holds both beside the estimate and the
-dry run. In forwards and backwards the estimate has one unit more: FSDP1's block of it waits for its
-stream before another takes it, and verl's backward fetches one ahead. *Without it* takes that from
-the phase that is furthest above. Figures of verl's reference, which waits in host RAM, are without
-what it has there.
+A dry run of a plan with FSDP1 executes FSDP2 instead, because FSDP1's flat weights do not run on
+fake tensors. Here TRL {trl}'s trainers and verl {verl}'s engines ran {cases} small configurations
+on real tensors under torch's own FSDP1 on a CPU, as rank 0 of {ranks} without the other ranks;
+PyTorch's own allocator measured the memory. The command
+`python -m accuracy.flat_runs --out accuracy/measured/fsdp1-vs-cpu.json` (torch {torch},
+transformers {transformers}, accelerate {accelerate}) writes most live bytes and tensors made, by
+phase; `tests/accuracy/test_flat_runs.py` holds both beside the estimate and the
+dry run. In forwards and backwards the estimate has one FSDP unit more than the real run: FSDP1's
+allocator block of a unit waits for its stream before another unit can use it, and verl's backward
+gathers one unit ahead. *Without it* subtracts that unit from the phase that is furthest above.
+Figures of verl's reference, which waits in host RAM, leave out what it has in host RAM.
 
 | case | lowest | highest | without it |
 |---|---:|---:|---:|

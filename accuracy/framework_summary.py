@@ -13,15 +13,15 @@ NEAR = 0.01
 """What the two may differ by."""
 
 INTRODUCTION = """
-Plans drawn as the grid's above, whose dry runs execute TRL's or verl's own code; what that code
-does not run ([TRL's](trl-step.md), [verl's](verl-step.md) own step) is in no grid. Each framework
-has three: one of the models that the closed form was looked at with, one of others, and one of what
-its code came to run later: TRL's on eight GPUs (FSDP2, DDP), verl's with token budgets, offloading
-and Liger's kernels.
+The plans are drawn like those of the grid above, and their dry runs execute TRL's or verl's own
+code; plans that this code does not run ([TRL's](trl-step.md), [verl's](verl-step.md) own step) are
+in no grid. Each framework has three grids: one of the models that the closed form was developed
+with, one of other models, and one of the options that its code came to run later (for TRL eight
+GPUs with FSDP2 or DDP, for verl token budgets, offloading and Liger's kernels).
 `python -m accuracy.framework_grid NAME` ({names}) runs one, each row with a hash of the settings
 that the framework was given and of all versions; a test refuses a row that would be told otherwise
 today, and repeats some (`tests/accuracy/test_framework_grid.py`). The error is the closed form's,
-signed: negative is too low. Both leave cuBLAS's workspaces out.
+signed: negative is too low. Dry run and closed form leave out cuBLAS's workspaces.
 """
 
 
@@ -49,9 +49,10 @@ def _of(grid: FrameworkGrid) -> str:
     told = (
         f"### {framework_named(grid.framework).label}{_others(grid)}\n\n"
         f"{len(data['rows'])} plans, {data['factors']} settings, {data['pairs']:,} pairs beside "
-        f"{len(data['impossible'])} that no such plan has ({names}). In absolute value, 95 % of "
-        f"the {len(found)} phases differ by {p95} at most, half of them by {p50}; {far} by more "
-        f"than {100 * NEAR:.0f} %, {low} of them too low."
+        f"{len(data['impossible'])} that no such plan has ({names}). Of the {len(found)} "
+        f"phases, half differ by at most {p50} in absolute value and 95 % by at most {p95}. More "
+        f"than {100 * NEAR:.0f} % too high: {far - low}; more than {100 * NEAR:.0f} % too low: "
+        f"{low}."
     )
     refused = (f"- plan {n}: {row['error']}" for n, row in _refused(data))
     return "\n\n".join([told, *tables(found), largest(found), *refused])

@@ -37,8 +37,8 @@ ABOVE = """
 How far can you trust a figure? This page says what was measured, how far the figures were off, and
 where not to rely on them; the [details](#details) follow. An error is prediction over measurement,
 less one: **a negative error means the prediction was too low**, which is the dangerous side.
-No factor is fitted to the published runs. From our own GPU runs only constants of a machine went
-in: what CUDA libraries load outside PyTorch's allocator, and how fast kernels and launches are.
+No factor is fitted to the published runs. Our own GPU runs gave machine constants only: the memory
+of CUDA libraries outside PyTorch's allocator, and the speed of kernels and launches.
 """
 
 
@@ -202,21 +202,21 @@ BELOW = """
 
 - **Several GPUs.** We measured single processes. What sharding adds is checked against real
   FSDP, DDP and ZeRO runs on CPUs and against published runs, and never on a multi-GPU machine of
-  our own. The same holds for a vLLM beside the trainer.
+  our own. A vLLM beside the trainer is checked against published runs, never in runs of our own.
 - **Other cards than H100 and H200**, and other PyTorch versions: our runs used torch 2.11.0 where
   a plan says 2.13.0. Driver, libraries and the allocator's unused cache differ from card to card:
   read the range, not the centre.
 - **Public reports one by one** stand in [cases.md](cases.md), with the two whose cause is open.
 - **"Out of memory" can be too strict.** Of {ran} published settings that ran, or that their authors
-  recommend, {severe} are said not to fit. Most state only a cap on lengths, and memory is planned
-  for rows at that cap.
-- **Seconds of a whole RL step.** Few sources state enough to judge one. Each time has a range;
-  compare plans by their order rather than by their seconds.
+  recommend, {severe} are said not to fit. Most sources state only a cap on lengths, and memory is
+  planned for rows at that cap.
+- **Seconds of a whole RL step.** Few sources state enough to judge a step's time. Each time has a
+  range; rank plans by their times rather than rely on the seconds.
 - **Seconds of small models.** In phases shorter than 0.5 s the host launches kernels more slowly
   than the GPU runs them, and hosts differ.
 - **What is not modelled**: tensor, pipeline, context and expert parallelism in training (Megatron),
-  vision towers, several turns, FlashAttention-4. A plan or link that asks for one is refused, or
-  called incomplete with what is missing.
+  vision towers, several turns, FlashAttention-4. A plan or link that asks for such a feature is
+  refused, or reported as incomplete with what is missing.
 
 For your own plan, go on to evidence of your own: a **dry run** executes the real step and needs no
 GPU; a **trial** runs a few steps on your card. `scripts/measure KEY FOLDER` takes all of the

@@ -175,9 +175,9 @@ def _of_file(data: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-CUT = """Sharded plans ran as one rank of many, on models that were made whole and then cut
-(since then a shard is made as a shard): what had been whole stayed in the allocator's cache, so of
-these plans only allocated bytes are compared."""
+CUT = """Sharded plans ran as one rank of many, on models that were created whole and then
+sharded (today a rank creates only its shard): the memory of the whole model stayed in the
+allocator's cache, so only allocated bytes are compared for these plans."""
 
 
 def _seconds(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -197,9 +197,9 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 LONG_SECONDS = 0.5
-SECONDS = f"""The estimate's seconds beside the last step's, between device events. Most phases of
-at least {LONG_SECONDS} s keep the card busy; in most shorter ones the host launches kernels more
-slowly than the card computes them."""
+SECONDS = f"""The estimate's seconds beside those of the last step, timed by device events. Most
+phases of at least {LONG_SECONDS} s keep the card busy; in most shorter ones the host launches
+kernels more slowly than the card computes them."""
 
 
 def _targets(found: Sequence[Error]) -> str:

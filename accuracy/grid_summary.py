@@ -29,11 +29,11 @@ checkpointing, attention, batch shape, logits, optimizer, reference, reward, rol
 offload, lengths, micro-batches and every switch of GRADE and Intuitor; {pairs:,} pairs, beside
 {impossible:,} that no valid plan has). `python -m accuracy.grid` draws the plans, runs each one
 dry and stores the requested bytes of every executed phase; this page compares them with the
-closed form of the moment. The error is the closed form's, signed: negative is too low. Both leave
-cuBLAS's workspaces out, and every model here has a derived sum: none of the rows rests on
-coefficients of dry runs.
+closed form of the moment. The error is the closed form's, signed: negative is too low. Dry run and
+closed form leave out cuBLAS's workspaces. The closed form of every model here is derived from its
+code: no row uses coefficients measured in dry runs.
 
-In absolute value, 95 % of the phases differ by {p95} at most, half of them by {p50}. {refused}
+Half of the phases differ by at most {p50} in absolute value, and 95 % by at most {p95}. {refused}
 """
 
 

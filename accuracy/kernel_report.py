@@ -53,8 +53,8 @@ def _of(rows: Sequence[Row], part: str) -> list[Row]:
 def _products(gpu: Gpu, rows: Sequence[Row]) -> str:
     seconds = {(row["name"], *row["sizes"].values()): row["seconds"] for row in rows}
     lines = [
-        "Products: the table of the forward's shape, and of the shape that estimates take a "
-        "gradient for, beside what the card took; and a gradient's seconds by its forward's.",
+        "GEMMs: the table's time for the forward's shape, and for the shape that estimates use for "
+        "a gradient, over the measured time; and a gradient's time over its forward's time.",
         "| product | shapes | table by measured: median | p5 | p95 "
         "| by forward: median | p5 | p95 |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -87,8 +87,8 @@ def _attention(gpu: Gpu, rows: Sequence[Row]) -> str:
         key = sizes["head_dim"], sizes["rows"], sizes["tokens"], kernel
         found.setdefault(key, {})[name] = row["flops"] / row["seconds"] / TERA
     lines = [
-        "Causal attention of 32 heads, TFLOP/s of the pairs that the kernel computes (all of the "
-        "square under a mask that is given), and the table's forward.",
+        "Causal attention of 32 heads: measured TFLOP/s over the pairs that the kernel computes "
+        "(all pairs if it is given a mask), and the table's TFLOP/s for the forward.",
         "",
         "| head size | tokens | kernel | forward | backward | backward by forward | table |",
         "|---:|---:|---|---:|---:|---:|---:|",
@@ -113,8 +113,8 @@ def _prefixes(gpu: Gpu, rows: Sequence[Row]) -> str:
         for row in rows
     }
     lines = [
-        "A chunk over a prefix, FlashAttention-2: its rate by that of a prefill as long as both, "
-        "which estimates suppose to be the same.",
+        "A chunk that attends to a prefix, with FlashAttention-2: its rate over the rate of one "
+        "prefill as long as prefix and chunk together. Estimates assume equal rates.",
         "",
         "| chunk | prefix | TFLOP/s | by a prefill as long |",
         "|---:|---:|---:|---:|",
@@ -128,8 +128,8 @@ def _prefixes(gpu: Gpu, rows: Sequence[Row]) -> str:
 
 def _experts(gpu: Gpu, rows: Sequence[Row]) -> str:
     lines = [
-        "A layer's experts by torch's grouped products, tokens by the tables' power law; a "
-        "backward is taken for twice the forward of the table.",
+        "A layer's experts run by torch's grouped GEMMs, with tokens spread by the tables' power "
+        "law; a backward is compared with twice the table's forward.",
         "",
         "| pass | shapes | table by measured: median | p5 | p95 |",
         "|---|---:|---:|---:|---:|",
@@ -157,7 +157,7 @@ def _lasting(held: Mapping[str, Any]) -> str:
     rates = 2.0 * tokens * inner * outer / np.asarray(held["seconds"]) / TERA
     few = max(len(rates) // 10, 1)
     return (
-        f"A product of {tokens:,} by {inner:,} by {outer:,}, {len(rates)} samples of 50 ms without "
+        f"A GEMM of {tokens:,} by {inner:,} by {outer:,}, {len(rates)} samples of 50 ms without "
         f"a pause: {np.median(rates[:few]):.0f} TFLOP/s in the first tenth, "
         f"{np.median(rates[-few:]):.0f} in the last."
     )
@@ -167,8 +167,8 @@ def _benchmark(path: Path) -> str:
     """A card's own benchmark beside the published intervals, of which it replaces none."""
     found = read_benchmark(path.read_bytes())
     lines = [
-        f"`planner benchmark` of {found.device.gpu} beside what estimates take. No estimate rests "
-        "on it: a flat share says less than kernels by their shape do.",
+        f"`planner benchmark` of {found.device.gpu} beside the published shares. No estimate uses "
+        "this benchmark: one share for all shapes says less than the rates of kernels by shape.",
         "",
         "| efficiency | measured | its range | published | its range |",
         "|---|---:|---:|---:|---:|",

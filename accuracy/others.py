@@ -119,8 +119,9 @@ def mappings() -> tuple[Mapping, ...]:
             fields=TRL_FIELDS,
             answer=_trl_device,
             comparable="approximate",
-            assumed="TRL 1.14.0, the nearest version whose code was read, for 0.17. Defaults of "
-            "0.17: fp32, no checkpointing, reference copy, 8 responses, transformers generates.",
+            assumed="TRL 1.14.0, the nearest version whose code was read, for 0.17. The rest "
+            "is 0.17's default: fp32, no checkpointing, a reference copy, 8 responses, generation "
+            "by transformers.",
             note="The report states neither the precision nor the lengths its rows reached; the "
             "estimate is for the caps.",
         ),

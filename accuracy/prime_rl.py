@@ -22,8 +22,8 @@ RUNS_AT_ONCE = 4
 
 ASSUMED = (
     "plain step, fsdp2, packed rows, flash attention, fused AdamW, two micro-batches of one "
-    "row, every token scored. The fused head is planned with tiles of 4,096 × 32,768; "
-    "prime-rl's chunks are 2,048 × 8,192 in fp32, smaller than either peak."
+    "row, every token scored. The fused head is planned with tiles of 4,096 × 32,768, while "
+    "prime-rl's chunks are 2,048 × 8,192 in fp32: either head needs less memory than the peak."
 )
 FULL_NOTE = (
     "The estimate traces a layer that compiles whole. prime-rl compiles checkpointed layers "
@@ -32,9 +32,9 @@ FULL_NOTE = (
 )
 ADAPTERS_NOTE = (
     "prime-rl loads frozen weights in optimization_dtype (fp32), and each layer has four adapters. "
-    "Its adapters compute in bf16."
+    "The adapters compute in bf16."
 )
-OFFLOAD_NOTE = ADAPTERS_NOTE + " Offloaded are the inputs of all layers."
+OFFLOAD_NOTE = ADAPTERS_NOTE + " The inputs of all layers are offloaded."
 MOE = "mixture of experts in prime-rl's own modules; those of transformers are derived, not these"
 
 
@@ -150,8 +150,8 @@ SFT = Predicted(
     comparable="approximate",
     assumed="as the RL rows, with materialised logits and Hugging Face's loss.",
     note="The plan's step drops its logits before the backward; prime-rl deletes `logits` but "
-    "keeps `out`, which holds the same tensor. The caching allocator keeps the bf16 logits' "
-    "segment, which fits none of the fp32 tensors; the estimate counts that remainder.",
+    "keeps `out`, which holds the same tensor. The caching allocator keeps the segment "
+    "of the bf16 logits, which no fp32 tensor can use; the estimate counts that segment.",
 )
 
 MOE_ROWS = (

@@ -105,9 +105,9 @@ def text() -> str:
 
 INTRODUCTION = """
 **Published memory figures.** `accuracy/published.json` has {rows} figures of real GPU runs, with
-their sources; {predicted} of them can be planned. The tables below compare them with the closed
-form for the same settings. The estimate follows torch 2.13.0, transformers 5.23.0 and the framework
-versions that a plan can name; the runs used older or newer ones, as each row says.
+their sources; {predicted} of them can be planned. The tables below compare the figures with the
+closed form for the same settings. The estimate follows torch 2.13.0, transformers 5.23.0 and the
+framework versions that a plan can name; the runs used older or newer ones, as each row says.
 
 **Our own GPU runs** are under *Measured on a GPU*, *Trials on a GPU* and *Kernels on a GPU*: an
 H100 and an H200, one process each, with torch 2.11.0 where a plan says 2.13.0, random weights, no
@@ -126,10 +126,10 @@ TABLE = """*Estimate* is the planner's figure for the row's plan, at the level t
 requested, allocated, reserved or device. *Completed* adds what the run's source code or settings
 state and no setting of a plan can express; each addition comes from the same formulas and is listed
 below the table. We looked for additions where the first error was large, so the second error
-explains a difference and promises nothing elsewhere. The first error is the tool's.
+explains that row and predicts nothing for other runs. The first error is that of the tool alone.
 """
 
-DRY_RUN = """The same formulas against real training steps on fake tensors, as recorded in
+DRY_RUN = """The same formulas beside the real training steps on fake tensors that are recorded in
 [memory notes](memory-notes.md). cuBLAS workspaces, which a CPU does not have, are left out.
 """
 
@@ -137,7 +137,7 @@ TIMES = """Figures of `tests/accuracy/test_published_times.py`; none of them was
 model. The interval is the stated error: published over predicted has to lie within it.
 """
 
-NO_FIELD = """None of it is done by a framework and version that a plan can name
+NO_FIELD = """No framework and version that a plan can name does any of the following
 ([decision 0031](decisions/0031-causes-without-a-field.md)).
 """
 

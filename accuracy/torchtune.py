@@ -95,7 +95,9 @@ ASSUMED = (
 )
 CHUNKS = 8
 """CEWithChunkedOutputLoss's number of chunks of a micro-batch."""
-CHUNKED = ". Chunks as large as torchtune's eight, recomputed, for its kept bf16 logits"
+CHUNKED = (
+    ". torchtune keeps its bf16 logits in eight chunks; the plan recomputes chunks of the same size"
+)
 
 
 def mappings() -> tuple[Mapping, ...]:
@@ -109,7 +111,7 @@ def mappings() -> tuple[Mapping, ...]:
             fields=fields("meta-llama/Llama-3.1-8B", "rtx-4090", 2048, lora_rank=8, **adapters),
             answer=_adapters_allocated,
             comparable="approximate",
-            assumed=ASSUMED + CHUNKED + ". Adapters on every linear layer.",
+            assumed=ASSUMED + CHUNKED + ". Every linear layer has an adapter.",
             note="The same table has 30.3 GiB on a 48 GB card for the same model, so further "
             "savings were switched on for this one; offloaded activations would be 1 GiB.",
         ),
@@ -125,7 +127,7 @@ def mappings() -> tuple[Mapping, ...]:
             ),
             answer=_adapters_allocated,
             comparable="approximate",
-            assumed=ASSUMED + CHUNKED + ". FSDP2 as torch 2.13 runs it.",
+            assumed=ASSUMED + CHUNKED + ". FSDP2 is planned as torch 2.13 runs it.",
             note="Shards (16.4 GiB), checkpoints (5.0) and root weights (3.9) leave 2.3 GiB of the "
             "published figure: room for one gathered layer of 1.6 GiB, where the estimate counts "
             "two and the flat buffer. The figure has stood in the README since September 2024.",

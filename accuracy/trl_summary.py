@@ -10,13 +10,13 @@ from accuracy.trl_cases import CASES, SCALE
 MEASURED = Path(__file__).with_name("measured") / "trl-vs-cpu.json"
 
 INTRODUCTION = """
-A dry run of a plan of TRL's executes TRL {trl}'s own trainers (docs/trl-step.md). Here they ran for
-real, on a CPU: {cases} small configurations of SFT, DPO, GRPO and RLOO, each from a checkpoint on
-disk through TRL's own loader, constructor and `train`, two optimizer steps, seen by PyTorch's own
-allocator alone; {sharded} are sharded, by DDP in two processes or by FSDP2 in one. Responses come
-with the batch; nothing is sampled. In {on_gpu} of them the fused
-head, optimizers and clipping take a GPU's branches on both sides; Triton's kernels then compute
-nothing. The command
+A dry run of a TRL plan executes TRL {trl}'s own trainers (docs/trl-step.md). Here they ran for
+real, on a CPU: {cases} small configurations of SFT, DPO, GRPO and RLOO, for two optimizer steps.
+Each starts from a checkpoint on disk and goes through TRL's own loader, constructor and `train`;
+PyTorch's own allocator measured the memory. {sharded} are sharded, by DDP in two processes or by
+FSDP2 in one. Responses come with the batch; nothing is sampled. In {on_gpu} configurations the
+fused head, optimizers and clipping take a GPU's branches in the real run and in the dry run;
+Triton's kernels then compute nothing. The command
 `python -m accuracy.trl_runs --out accuracy/measured/trl-vs-cpu.json` (torch {torch}, transformers
 {transformers}, peft {peft}, accelerate {accelerate}) writes the figures, each with a hash of what
 ran; a test refuses any that would run otherwise today, repeats six for real and a share of the dry

@@ -61,7 +61,7 @@ def mappings() -> tuple[Mapping, ...]:
             answer=_static,
             comparable="like for like",
             assumed="planned as plain: verl of that time kept its reference in bf16, and the log's "
-            "stages show it on the GPU. Sum of the weights when models have loaded.",
+            "stages show it on the GPU. The figure is the sum of the weights after loading.",
         ),
         Predicted(
             id="verl-log-gemma2-2b-ppo",
@@ -102,7 +102,7 @@ def mappings() -> tuple[Mapping, ...]:
             "not stated (the trainer's own allocations do not depend on it).",
             note="verl 0.5 sliced its padded logits to the response before softmax and entropy; "
             "0.9.1 scores the packed row, prompt tokens included, which decides the peak here. "
-            "The metric of that time may also include the sleeping engine's memory.",
+            "The metric reported back then may also include the sleeping engine's memory.",
         ),
         Unpredicted(
             id="verl-7826-fused",

@@ -11,12 +11,12 @@ MEASURED = Path(__file__).with_name("measured") / "verl-vs-cpu.json"
 SUMMARY = RealSummary(MEASURED, CASES)
 
 INTRODUCTION = """
-A dry run of a plan of verl's executes verl {verl}'s own engines (docs/verl-step.md). Here they ran
-for real, on a CPU: {cases} small configurations of GRPO and PPO, each from a checkpoint on disk,
-sharded by FSDP2 over gloo in one process, two steps, seen by PyTorch's own allocator alone.
-{budgets} have a token budget, whose rows verl's own `rearrange_micro_batches` cuts. flash-attn's
-and Inductor's kernels compute nothing, and everything around them does. State that is offloaded
-between phases moves nowhere on a CPU, and is in none. The command
+A dry run of a verl plan executes verl {verl}'s own engines (docs/verl-step.md). Here they ran
+for real, on a CPU: {cases} small configurations of GRPO and PPO, for two steps. Each starts from a
+checkpoint on disk and is sharded by FSDP2 over gloo in one process; PyTorch's own allocator
+measured the memory. {budgets} have a token budget, whose rows verl's own `rearrange_micro_batches`
+cuts. flash-attn's and Inductor's kernels compute nothing, and everything around them does. A CPU
+cannot move state that is offloaded between phases, so no configuration offloads it. The command
 `python -m accuracy.verl_runs --out accuracy/measured/verl-vs-cpu.json` (torch {torch}, transformers
 {transformers}, peft {peft}, tensordict {tensordict}) writes the figures, each with a hash of what
 ran; a test refuses any that would run otherwise today, and repeats some for real and some without

@@ -244,15 +244,15 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
     usd = "" if paid is None else f", {read_usd(paid)} of the run's cost"
     if cache.each_step:
         return (
-            f"Responses are new in each step: other GPUs score the {cache.responses:,} {time}, "
-            f"which the step waits for{usd}. Nothing is cached beforehand."
+            f"Responses are new in each step: other GPUs score the {cache.responses:,} responses "
+            f"{time} while the step waits{usd}. Nothing is cached beforehand."
         )
-    read = f"{read_bytes(cache.step_bytes)} of it in each step"
+    read = f"each step reads {read_bytes(cache.step_bytes)} of them"
     if cache.read_seconds is not None:
-        read += f", read in {_reading(footprint.plan, cache.read_seconds)}"
+        read += f" in {_reading(footprint.plan, cache.read_seconds)}"
     return (
         f"Before the run the reference scores up to {cache.responses:,} responses {time}{usd}, and "
-        f"{read_bytes(cache.disk_bytes)} wait on a disk: {read}."
+        f"stores its outputs on a disk ({read_bytes(cache.disk_bytes)}); {read}."
     )
 
 
@@ -260,7 +260,7 @@ def _reading(plan: Plan, seconds: float) -> str:
     """Seconds within what disks give where nobody says; those nobody would notice in short."""
     if plan.disk_bytes_per_second:
         return UNNOTICED if seconds < NOTICED_SECONDS else read_seconds(seconds)
-    return f"{_of_any_disk(seconds)} by the disk, whose rate nobody said"
+    return f"{_of_any_disk(seconds)}; the disk's rate is not set"
 
 
 def _of_any_disk(seconds: float) -> str:

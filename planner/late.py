@@ -52,12 +52,12 @@ class Lateness:
         if self.fitting_tokens == self.longest_tokens:
             return (
                 f"Memory is planned for responses of {self.longest_tokens:,} tokens; "
-                f"{_steps(self.reached)} one."
+                f"{_steps(self.reached)} one that long."
             )
         if not self.fitting_tokens or self.beyond > 0.999:
             return (
-                f"The longest of a step has {self.usual_tokens:,} tokens on average, and that does "
-                "not fit either."
+                f"The longest response of a step has {self.usual_tokens:,} tokens on average, and "
+                "that length does not fit either."
             )
         fits = f"Responses of up to {self.fitting_tokens:,} tokens fit"
         if self.beyond < 1e-9:

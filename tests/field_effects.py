@@ -241,11 +241,11 @@ FIGURES = (
 PAGE = Path(__file__).parents[1] / "docs" / "field-effects.md"
 HEAD = """# What every framework makes of every field
 
-Written by `PYTHONPATH=. python tests/field_effects.py`; a test compares this page with it. Each
-field was set to other values in small plans of every kind. *Honoured*: a figure of the estimate
-moves. *Refused*: there is no such plan, in these words. *Without effect*: what the plan says
-elsewhere decides, and a note says so. *Its script*: the estimate has the value as it is named, and
-`launch` refuses it.
+`PYTHONPATH=. python tests/field_effects.py` writes this page; a test compares the page with the
+script's output. Each field was set to other values in small plans of every kind. *Honoured*: a
+figure of the estimate moves. *Refused*: there is no such plan, in these words. *Without effect*:
+what the plan says elsewhere decides, and a note says so. *Its script*: the estimate has the value
+as it is named, and `launch` refuses it.
 """
 
 

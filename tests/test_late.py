@@ -50,7 +50,7 @@ def test_what_fits_at_the_longest_is_never_late() -> None:
     late = lateness(estimate(plan.changed(length_distribution="1~hist_100~1_900~1")))
     assert late is not None
     assert (late.fitting_tokens, late.longest_tokens, late.beyond) == (900, 900, 0)
-    assert late.sentence.endswith("responses of 900 tokens; every step has one.")
+    assert late.sentence.endswith("responses of 900 tokens; every step has one that long.")
 
 
 def test_a_plan_that_does_not_start_is_not_late() -> None:

@@ -57,7 +57,7 @@ def test_every_plan_has_its_limits_and_a_short_headline(plan: Plan) -> None:
     if not found.blockers and first.word == "tight" and first.high_bytes > first.budget_bytes:
         # A range that reaches beyond the card stands in the headline, with its end.
         assert verdict.sentence.startswith("Tight, may not fit. ")
-        assert f"up to {read_gib(first.high_bytes)} GiB" in verdict.sentence
+        assert f"upper bound {read_gib(first.high_bytes)} GiB" in verdict.sentence
     else:
         assert "may not fit" not in verdict.sentence
     # Every limit and every fault is said once, in the headline or below it.

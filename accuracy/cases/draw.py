@@ -182,10 +182,10 @@ def text() -> str:
         "",
         f"{COUNT} plans, drawn with seed {SEED} (`accuracy/cases/draw.py`), of all methods, "
         "frameworks and shardings, dense and mixtures, on six cards. Refused by now: "
-        f"{COUNT - len(pairs)}. An error is stated for {sum(now.measured for _, now in pairs)}; "
-        f"at {commit} for {sum(then.measured for then, _ in pairs)}, most of kinds that nobody "
-        f"measured. The last row is of {OF_MEASURED} plans more, drawn of measured kinds: an error "
-        f"is stated for {count} of them.",
+        f"{COUNT - len(pairs)}. Plans with a stated error: {sum(now.measured for _, now in pairs)} "
+        f"now, {sum(then.measured for then, _ in pairs)} at {commit}, where most were of kinds "
+        f"that nobody measured. The last row is of {OF_MEASURED} further plans of measured kinds: "
+        f"an error is stated for {count} of them.",
         "",
         f"| | {commit} | now |",
         "|---|---:|---:|",

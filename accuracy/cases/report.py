@@ -19,8 +19,8 @@ Written by `.venv/bin/python -m accuracy.cases`; `tests/accuracy/test_cases.py` 
 {count} public reports and launch scripts, read on {day}, each typed in as a plan as its author
 would do it. *Reported* is how the run of exactly that plan ended; the cell is empty if the run
 differs from the plan (another GPU, another framework's loss). *Before* is the verdict at {before}.
-A **false fit** is a run that died and is said to fit. It costs a person days, so none is allowed,
-except for the two cases counted separately, whose cause is open.
+A **false fit** is a plan that is said to fit although its run died. A false fit costs a person
+days, so none is allowed, except for the two cases counted separately, whose cause is open.
 """
 
 TOTALS = """
@@ -110,8 +110,8 @@ def _lost(rows: Sequence[Answered]) -> Iterator[str]:
     lost = [row for row in rows if row.lost]
     refused = [row for row in rows if row.newly_refused]
     for lead, some in (
-        ("Said to fit before, ran, and no longer said to fit", lost),
-        ("Answered before and refused now", refused),
+        ("Plans that ran and were said to fit before, but are not now", lost),
+        ("Plans answered before and refused now", refused),
     ):
         names = ", ".join(f"{row.case['id']} plan {row.number}" for row in some)
         yield f"{lead}: {names or 'none'}."

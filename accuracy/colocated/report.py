@@ -14,8 +14,8 @@ from planner.units import GIB
 INTRODUCTION = """
 {count} device peaks that AgileRL's authors measured by NVML ({source}; {licence}; figures only,
 `accuracy/colocated/runs.json`): a LoRA GRPO trainer and a colocated vLLM in one process, on two
-cards. Generation is a process's first rollout, training its first update. No constant was taken
-from them.
+cards. *Generation* is a process's first rollout, and *training* is its first update. No constant of
+the planner comes from these peaks.
 
 *Cold* is what the tool says: the most device bytes of the phases that a measured one covers.
 *Given* puts the row's own `sleeping_baseline_bytes` (what the driver saw just before the update:
@@ -78,8 +78,8 @@ def _above() -> str:
     above = sum(item.row.device_peak_bytes > item.high for item in found())
     wide = float(np.median([item.high / item.cold - 1 for item in found()]))
     return (
-        f"Measured above the cold estimate's own upper bound: {above} rows of {len(found())}. That "
-        f"bound is {_percent(wide)} above the centre (median)."
+        f"Rows whose measured peak exceeds the cold estimate's upper bound: {above} of "
+        f"{len(found())}. The median distance of that bound from the centre is {_percent(wide)}."
     )
 
 

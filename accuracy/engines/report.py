@@ -65,10 +65,10 @@ def _parts(found: Sequence[Compared]) -> str:
             beside = [item.pool_beside_graphs for item in found]
             lines.append(f"| the same, graphs beside the share | {_spread(beside)} | |")
     return "\n".join(lines) + (
-        "\n\nThis vLLM sizes its cache before it captures graphs, which then stand beside its "
-        "share;\nthe estimate takes them out of it, so its pool is smaller by them. Weights and "
-        "working set of\nGemma-3 leave out its vision tower. Some logs differ in their row length "
-        "only."
+        "\n\nThis vLLM sizes its KV cache before it captures CUDA graphs, so the graphs come on "
+        "top of its share;\nthe estimate counts the graphs within the share, so its KV cache is "
+        "smaller by their size. Weights and working set of\nGemma-3 leave out its vision tower. "
+        "Some logs differ only in their row length."
     )
 
 

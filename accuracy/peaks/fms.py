@@ -55,8 +55,8 @@ ASSUMED = (
     "as foreach; rows of the tokens that the throughput gives, packed to 4,096 where it says so"
 )
 MEAN_ONLY = (
-    ASSUMED + ". Padded or concatenated rows are planned at their mean length, and as TRL's over "
-    "several GPUs: there the trainer accumulates, and reduces once an update"
+    ASSUMED + ". Padded or concatenated rows are planned at their mean length; over several GPUs "
+    "they are planned as TRL's, whose trainer reduces accumulated gradients once per update"
 )
 NO_KERNELS = (
     ASSUMED + ". FOAK's and Liger's kernels are planned as transformers' own layers and loss"

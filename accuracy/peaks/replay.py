@@ -70,10 +70,11 @@ def _card(rows: Sequence[Compared]) -> str:
     back = [one for one in rows if entry(one)["alloc_retries"]]
     ended = [one for one in rows if entry(one)["out_of_memory"]]
     return (
-        f"Of all {len(rows)} rows with device bytes {len(back) + len(ended)} would be above their "
-        f"card if the cache were never given back. In {len(back)} the replay gives it back, and\n"
-        f"goes on, as they did: {_listed(back)}. In {len(ended)} it runs out of memory even so:\n"
-        f"{_listed(ended)}, planned without the kernels that they had."
+        f"Of the {len(rows)} rows with device bytes, {len(back) + len(ended)} would not fit their "
+        f"card if the allocator never freed its cache. In {len(back)} rows the replay frees the\n"
+        f"cache and goes on, as the real runs did: {_listed(back)}. In {len(ended)} rows it\n"
+        f"runs out of memory even so: {_listed(ended)}; these are planned without the kernels of "
+        "the real runs."
     )
 
 
@@ -84,7 +85,8 @@ def _listed(items: Sequence[Compared]) -> str:
 INTRODUCTION = """
 **What the driver saw, by the replay.** The estimate has a middle and bounds for what the allocator
 holds and no tensor uses; the dry run replays it, event by event, on a card of the row's size
-(`accuracy/peaks/replay.py`). Each row with what no field says added.
+(`accuracy/peaks/replay.py`). Each row includes the bytes that no field
+states.
 """
 
 

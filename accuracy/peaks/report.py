@@ -18,9 +18,10 @@ INTRODUCTION = """
 Figures that public repositories state of {rows} runs on real GPUs (`accuracy/peaks/rows.json`:
 figures and settings, no text; {sources}). {planned} rows become a plan; every other row is counted
 under the one reason that keeps it from being one. Nothing in the planner was fitted to any of
-them. {compared} ran and are compared at the level that was measured: *allocated* and *reserved* by
-torch's counters, *device* by nvidia-smi, *stated* where a README's rounded figure does not say how
-it was read (compared with reserved). {ended} ended without a result and are judged below.
+these runs. {compared} ran and are compared at the level that was measured: *allocated* and
+*reserved* by torch's counters, *device* by nvidia-smi, *stated* where a README's rounded figure
+does not say how it was read (compared with reserved). {ended} ended without a result and are
+judged below.
 
 *Estimate* is what the tool says of the row's plan. *Completed* adds, at the instants to which they
 belong, the bytes that the run's own source holds and no field of a plan says (listed below, with
@@ -102,9 +103,10 @@ def _above(ran: Sequence[Compared]) -> str:
         for item in still
     )
     return (
-        f"Measured device bytes above the estimate's own upper bound: {len(above)} rows of "
-        f"{len(at)}; with what no field says, {len(still)}{f': {listed}' if still else ''}. The "
-        f"upper bound is {_percent(float(wide))} above the centre (median)."
+        f"Rows whose measured device bytes exceed the estimate's upper bound: {len(above)} of "
+        f"{len(at)}; with the bytes that no field states added, {len(still)}"
+        f"{f': {listed}' if still else ''}. The median distance of the upper bound from the centre "
+        f"is {_percent(float(wide))}."
     )
 
 

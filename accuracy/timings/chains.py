@@ -204,8 +204,8 @@ def text() -> str:
         f"{len(GPUS)} cards × {len(MODELS)} models, a run without padding: more compute, bandwidth "
         "or link, larger micro-batches, graphs and shorter tails make something slower in these "
         "cases, and by less than a thousandth in "
-        f"{len(found) - len(shown)} more. Larger batches: the measured product at the larger size "
-        "reaches a smaller share. Graphs: their memory is taken from the engine's cache.",
+        f"{len(found) - len(shown)} more. Larger batches: the measured GEMM at the larger size "
+        "reaches a smaller share of the peak. CUDA graphs: their memory reduces the KV cache.",
         "",
         DRAWN,
         "",
@@ -225,14 +225,16 @@ SHOWN = 1e-3
 DRAWN = (
     "Of 1,984 plans drawn at random (seven models and cards, all methods and frameworks, rows "
     "without padding; 2026-11-26) every exception is of one of these kinds. More compute, "
-    "bandwidth or link: none. Larger micro-batches: 350 of 2,898 comparisons, by 17 % at most, all "
-    "of products or experts that reach less at the larger size: with shares fixed there is none in "
-    "2,079. Graphs: 73 of 2,848, 45 of them since the cache lacks what graphs take (ninefold "
-    "where it is nearly all of it), 28 by 25 % at most since a step is padded to the next captured "
-    "size, whose rows a mixture's experts meet. Shorter tails: 2 of 660, by 1.4 % (with shares "
-    "fixed 7.6 %), where more responses fit at once and the captured size doubles. One more kind, "
-    "in 1 of 1,435 plans with shares fixed: under a token budget rows of one length are packed by "
-    "whole rows, others by their sum as verl does: a tail cut to one length took 36 % longer."
+    "bandwidth or link: none. Larger micro-batches: 350 of 2,898 comparisons, at most 17 % "
+    "slower, all because GEMMs or experts reach a smaller share of the peak at the larger size; "
+    "with fixed shares there are 0 of 2,079. CUDA graphs: 73 of 2,848 comparisons. In 45 the "
+    "graphs' memory reduces the KV cache (nine times as slow where graphs take nearly all of the "
+    "cache). In 28 a step is at most 25 % slower because it is padded to the next captured size, "
+    "and a mixture's experts also process the padding rows. Shorter tails: 2 of 660 comparisons, "
+    "1.4 % slower (7.6 % with fixed shares), where more responses fit at once and the captured "
+    "size doubles. One more kind, in 1 of 1,435 plans with fixed shares: under a token budget, "
+    "rows of one length are packed as whole rows, and rows of other lengths by their sum as verl "
+    "does; a tail cut to one length was 36 % slower."
 )
 
 if __name__ == "__main__":

@@ -121,10 +121,10 @@ def words(seen: Sequence[Figure], held: Sequence[Figure]) -> str:
     """What intervals cover of figures that had no part in them."""
     inside, scored = coverage(seen)
     found = (
-        f"Of the seen half {inside} of {scored} figures lie in the interval that other projects "
-        "give them"
+        f"In the seen half {inside} of {scored} figures lie in the interval that the other "
+        "projects give"
     )
     if held:
         inside, scored = covered(held, cells(seen))
-        found += f", of the held half {inside} of {scored} in those of the seen half"
+        found += f"; in the held half {inside} of {scored} lie in the intervals of the seen half"
     return found + "."

@@ -41,7 +41,9 @@ def text() -> str:
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
-        parts.append(f"Scored on {told['scored']} by the model of that day, and recorded.")
+        parts.append(
+            f"This half was scored on {told['scored']} by the model of that day, and recorded."
+        )
         parts.append(told["coverage"])
         parts.append(side(_recorded(HELD), [Reason(*one) for one in told["left"]]))
     else:
@@ -195,23 +197,23 @@ def _worst(errors: Sequence[float]) -> str:
 
 CHANGED = """The model had been changed since the first scoring, and the half was scored again, as
 a whole: on 2026-11-25 (judged: dense updates 22.8 % at the median of 20, mixtures 15.6 % of 5), on
-2026-11-26 (10.4 % of 16, 27.5 % of 5), and once more on {scored}. Nothing was fitted to its rows.
-That a run on Blackwell was too fast in the first scoring was known, and was answered with published
-benchmarks of kernels (FlashAttention-2 there). Between the next two, rows are planned as the
-attention that their settings name: FlashAttention-3 as itself, where it was FlashAttention-2, and
-FlashAttention-4 not at all, which no plan has; what one row became was seen after that scoring.
-Before the last, the host's launches in training, FSDP2's hooks and an update's tensors became what
-was measured of them on an H200, without a published second (and, for an hour, attention under a
-mask another kernel's, which was a mistake and was taken back without a look at a row); of the half,
-only the medians below were seen. Nothing was changed since, which a test sees by
-comparing what was recorded with what today's model predicts."""
+2026-11-26 (10.4 % of 16, 27.5 % of 5), and once more on {scored}. Nothing was fitted to rows of
+this half. We knew from the first scoring that a run on Blackwell was predicted too fast, and added
+published kernel benchmarks (FlashAttention-2 on Blackwell). Between the second and the third
+scoring, rows came to be planned with the attention that their settings name: FlashAttention-3 as
+itself instead of FlashAttention-2, and FlashAttention-4 not at all, because no plan has it; the new
+figure of one row was seen after that scoring. Before the last scoring, the host's launches in
+training, FSDP2's hooks and an update's tensors got values measured on an H200, without use of a
+published second. (For an hour, attention under a mask used another kernel's rates by mistake; this
+was reverted without a look at any row.) Of this half only the medians below were seen. Nothing has
+changed since: a test compares the recorded figures with what today's model predicts."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with
 sources), split by project before the first was compared (`accuracy/timings/split.py`): one half
 was looked at while the time model was built, the other was scored once. Nothing is fitted to
-either. *Judged* are figures of high confidence whose source states what decides the time and
+either half. *Judged* are figures of high confidence whose source states what decides the time and
 whose lengths are known; the others are approximations whose assumptions stand below each table.
-Errors are predicted over published seconds, less one. A training run without rollouts publishes
-its update; a rate published without seconds is turned into those of a step, and rates are compared
-themselves, too (above zero is then too fast). Seconds, tokens a second, or a share of the peak:
-sources count operations of their own for MFU, attention in full or by half."""
+Errors are predicted over published seconds, less one. For a training run without rollouts the
+published time is that of an update. A rate published without seconds is converted to seconds of a
+step; rates are also compared directly (there an error above zero means too fast). Sources state
+seconds, tokens a second or MFU, and for MFU they count attention in full or by half."""

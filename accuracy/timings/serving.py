@@ -193,8 +193,9 @@ def text() -> str:
     told = json.loads(FILE.read_text("utf-8"))
     before = json.loads(BEFORE.read_text("utf-8"))["seconds_per_output_token"]
     lines = [
-        f"Time per output token of dense models, {told['wheel']} (SHA-256 {told['sha256'][:12]}…), "
-        f"target {TARGET:.0%} at stated precision. No plan has fp4 weights.",
+        f"Time per output token of dense models, beside {told['wheel']} (SHA-256 "
+        f"{told['sha256'][:12]}…); the target is {TARGET:.0%} at stated precision. No plan has fp4 "
+        "weights.",
         "",
         "| points | count | planned | median of sizes | signed median | p10 | p90 |",
         "|---|---:|---:|---:|---:|---:|---:|",

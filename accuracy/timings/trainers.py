@@ -219,7 +219,7 @@ def _prime(row: Row) -> How:
         fields = prime_rl.fields(model(row), card(row), gpus, tokens, offload=offload, rank=rank)
         if rank and "A3B" in row["model"]:
             fields["lora_targets"] = "q_proj,k_proj,v_proj,o_proj"
-            assumed += " Adapters not on experts."
+            assumed += " Experts have no adapters."
     if "flash_attention_3" in row["other"]:
         fields["attention"] = "flash_attention_3"
     return _fed(row, fields, assumed)

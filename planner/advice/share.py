@@ -112,8 +112,8 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
         return f"{said}."
     worst = max(waking, key=lambda one: one.high_bytes)
     return (
-        f"{said}. When it wakes for {worst.name}, the GPU holds {read(worst.device_bytes)} (up to "
-        f"{read(worst.high_bytes)}) of {read(outcome.budget_bytes)}."
+        f"{said}. When vLLM wakes for {worst.name}, the GPU holds {read(worst.device_bytes)} (up "
+        f"to {read(worst.high_bytes)}) of {read(outcome.budget_bytes)}."
     )
 
 

@@ -53,8 +53,8 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     plan, runs = scene.plan, path(scene)
     if any(phase.host_bytes for phase in phases):
         yield (
-            "Host RAM counts processes and what is offloaded, loaded or gathered. The page cache "
-            "comes on top; the kernel frees it when it needs the room."
+            "Host RAM counts the processes and all tensors that are offloaded, loaded or gathered "
+            "there. The page cache is not counted: the kernel frees it when memory runs short."
         )
     here = scene.policy.arch.measured.startswith(spot.PREFIX)
     if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
@@ -63,8 +63,8 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
         yield scene.framework.path_notes[runs]
     if references.on_disk(plan):
         yield (
-            "The run's responses are counted once each; where prompts repeat, the reference "
-            "scores fewer before it."
+            "Each response of the run is counted once; if prompts repeat, the reference scores "
+            "fewer responses before the run."
         )
     for model in scene.setup.models:
         if (asked := attention_of(plan, model.role)) != plan.attention:
@@ -95,7 +95,7 @@ def _lengths(scene: Scene) -> Iterator[str]:
     if lengths.longest < cap:
         yield (
             f"No response of the distribution is longer than {lengths.longest:,} tokens, so memory "
-            f"is planned for that, not for the limit of {cap:,}; a longer one needs more."
+            f"is planned for that length, not for the limit of {cap:,}; a longer one needs more."
         )
     else:
         yield "Memory is planned for the longest row: prompt + response at their limits."
@@ -109,7 +109,7 @@ def _lengths(scene: Scene) -> Iterator[str]:
     if passes.imbalance > 1.005:
         yield (
             f"The GPU with the longest rows computes {passes.imbalance - 1:.0%} more than the "
-            "average GPU; the others wait for it."
+            "average GPU; the other GPUs wait for it."
         )
 
 
@@ -120,8 +120,8 @@ def _times(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     gpu, dtype = scene.facts.gpu, scene.plan.dtype
     if gpu.key == CUSTOM:
         yield (
-            "Times are not known for a custom GPU. Choose one of the catalog, with gpu_bytes where "
-            "its memory differs."
+            "Times are not known for a custom GPU. Choose a GPU of the catalog, and set gpu_bytes "
+            "if its memory differs."
         )
         return
     lacks = []
@@ -144,9 +144,9 @@ def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
             continue
         if state := phase.by_category().get("optimizer", 0):
             yield (
-                f"The first rollout comes before any optimizer state: "
-                f"{read_gib(phase.device_bytes - state)} GiB then, "
-                f"{read_gib(phase.device_bytes)} GiB in every later step."
+                f"The first rollout runs before any optimizer state exists and needs "
+                f"{read_gib(phase.device_bytes - state)} GiB; every later rollout needs "
+                f"{read_gib(phase.device_bytes)} GiB."
             )
 
 
@@ -156,9 +156,9 @@ def _gradients(scene: Scene) -> Iterator[str]:
     if width and q.micro_batches > 1 and q.shards > 1:
         whole = width * scene.policy.trainable
         yield (
-            f"Between micro-batches every GPU keeps unsharded gradients, {read_gib(whole)} GiB: "
+            f"Between micro-batches every GPU keeps {read_gib(whole)} GiB of unsharded gradients: "
             f"under {scene.framework.label}, FSDP reduces them only in the last micro-batch of an "
-            "update. With one micro-batch per update a GPU keeps only its shard."
+            "update. With one micro-batch per update a GPU keeps only its shard of the gradients."
         )
 
 

@@ -63,9 +63,10 @@ def _reference(scene: Scene) -> Iterator[str]:
         other = "copy or offloaded" if plan.finetuning == "full" else "adapter-disabled"
         yield (
             f"Responses are new in each step, so {plan.reference} cannot be computed before the "
-            "run: as many other GPUs of this kind score them before every update, and the step "
-            f"waits for them. The reference's {weights} of weights there are not counted; set "
-            f"reference to {other} to score on these GPUs."
+            "run: the same number of other GPUs of this kind scores the responses before every "
+            "update, and the step waits for the scores. The reference's "
+            f"{weights} of weights on those GPUs are not counted; set reference to {other} to "
+            "score on the plan's GPUs."
         )
 
 
@@ -85,13 +86,15 @@ def _optimizer(scene: Scene) -> Iterator[str]:
     by_deepspeed = scene.zero_stage and plan.offload in ("optimizer", "all")
     if by_deepspeed and plan.optimizer != "adamw-fused":
         yield (
-            "DeepSpeed's offload runs its own CPU Adam and refuses other optimizers, 8-bit ones "
-            "too; the time is that of CPU Adam. Set optimizer to adamw-fused, or offload to none."
+            "DeepSpeed's offload runs its own CPU Adam and refuses all other optimizers, 8-bit "
+            "ones included, so the time shown is that of CPU Adam. Set optimizer to adamw-fused, "
+            "or offload to none."
         )
     if plan.optimizer == "paged-adamw-8bit":
         yield (
             "Paged moments are counted in host RAM, where the driver moves them when the GPU is "
-            "full. On a GPU with room they stay there, and nvidia-smi shows them as used."
+            "full. On a GPU with free memory they stay on the GPU, and nvidia-smi shows them as "
+            "used."
         )
 
 
@@ -127,16 +130,17 @@ def _measured(scene: Scene) -> tuple[str, ...]:
     found: list[str] = []
     for key in keys:
         found.append(
-            f"Activations of {measured.family_of(key)} are measured in dry runs here, not "
-            "derived from its code."
+            f"Activations of {measured.family_of(key)} are measured in dry runs on this machine, "
+            "not derived from the model's code."
             if key.startswith(spot.PREFIX)
             else f"Activations of {key} are measured in dry runs, not derived from its code."
         )
         below = BELOW.get(measured.family_of(key)) if key.startswith(spot.PREFIX) else None
         if below:
             found.append(
-                f"For {measured.family_of(key)} the fit was {below:.1%} below a dry run of every "
-                "layer, at two rows of 64 tokens (docs/models.md): check with the dry run."
+                f"For {measured.family_of(key)} the fitted figures were {below:.1%} below a dry "
+                "run of every layer with two rows of 64 tokens (docs/models.md): check this plan "
+                "with a dry run."
             )
         found += [sentence for sentence in measured.entry(key)["supposed"] if sentence not in found]
         if measured.entry(key)["fallback"]:

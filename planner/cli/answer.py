@@ -27,8 +27,8 @@ def may_fail(parser: argparse.ArgumentParser, what: str = "the plan does not fit
     ``--fail`` asked for that before every such command did it; scripts that give it go on working.
     """
     parser.epilog = (
-        f"Exit status: 0 when it answered, 2 when something given was wrong, {DOES_NOT_FIT} when "
-        f"{what}."
+        f"Exit status: 0 when the command answered, 2 when its input was wrong, {DOES_NOT_FIT} "
+        f"when {what}."
     )
     parser.add_argument(
         "--exit-zero", action="store_true", help=f"exit with 0 even when {what}"

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     identifier = folder.identifier if folder else new_identifier()
     found = _alone(device, seconds, identifier, folder)
     if found is None:
-        print("The benchmark was given up; nothing is kept.", file=sys.stderr)
+        print("The benchmark was interrupted; no figures are stored.", file=sys.stderr)
         return 1
     _keep(found, arguments.out, folder)
     from planner.catalog.card_benchmark import benchmark_json

@@ -128,7 +128,7 @@ def _apart(before: Compared, after: Compared, found: Sequence[Effect]) -> Iterat
         yield table(header, rows, right=(3, 4, 5))
     idle = [short_label(each.field) for one in found if not one.matters for each in one.changes]
     if idle:
-        yield f"No effect above 1%: {', '.join(idle)}."
+        yield f"Settings without an effect above 1%: {', '.join(idle)}."
 
 
 def _row(effect: Effect, before: Compared, after: Compared) -> tuple[str, ...]:

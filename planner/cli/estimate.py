@@ -145,7 +145,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
     ``typical`` is the estimate of a typical shape of responses, of a plan that has none.
     """
     if footprint.verdict.incomplete:
-        return ["Time and cost are not said of a plan of which a part is left out."]
+        return ["Time and cost are not estimated for a plan with a part left out."]
     if not footprint.priced:
         return []
     found, step = cost(footprint), footprint.step_seconds
@@ -164,7 +164,7 @@ def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str
     if typical is not None and typical.step_seconds is not None:
         shape = typical.plan.length_distribution
         lines.append(
-            "That is with every response at the limit. With typical lengths, "
+            "These figures assume every response at the limit. With typical lengths, "
             f"{named(shape)} (length_distribution={shape}), a step takes "
             f"{_between(typical, typical.step_seconds)}; that shape is of {WHOSE}."
         )

@@ -10,9 +10,9 @@ from planner.plan import Plan, choices
 
 HEADING = """# The fields of a plan
 
-Written by `python -m planner fields`; a test compares this page with it. The keys are those of a
-link. A field that is left out gets what its method, framework and GPUs make usual
-(`planner/plan/defaults.py`), or the default below.
+`python -m planner fields` writes this page; a test compares the page with the command's output.
+Fields have the same names in a link. A field that is left out gets what its method, framework and
+GPUs make usual (`planner/plan/defaults.py`), or the default below.
 
 """
 

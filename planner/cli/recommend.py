@@ -210,8 +210,9 @@ def _text(found: Found) -> str:
     framework, own = found.wish.framework, found.plan.framework
     if framework and framework != own:
         lines += [
-            f"Plans for {framework_named(framework).label}: {framework_named(own).label} has no "
-            f"launch script for this plan. Use --framework {own} to keep it anyway.",
+            f"These plans are for {framework_named(framework).label}: "
+            f"{framework_named(own).label} has no launch script for the plan you gave. Use "
+            f"--framework {own} to keep it anyway.",
             "",
         ]
     for one in found.recommendations:

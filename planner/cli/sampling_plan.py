@@ -71,7 +71,7 @@ def _plan(arguments: argparse.Namespace) -> SamplingPlan:
     values |= {field: value for field, value in given.items() if value is not None}
     if not values:
         fix = f"Give a link, --model or --dimensions, or one of {', '.join(PRESETS)}."
-        raise PlanError((Problem("plan", "Nothing was given to plan.", fix),))
+        raise PlanError((Problem("plan", "No settings were given.", fix),))
     plan, problems = try_sampling_plan(values)
     if plan is None:
         raise PlanError(problems)
@@ -97,11 +97,11 @@ def _text(found: SamplingEstimate) -> str:
             "",
             table(("stage", "host RAM", "GPU", "time"), rows, right=(1, 2, 3)),
             "",
-            f"Disk: fp32 {read_bytes(disk.raw.bytes)}, fp16 {read_bytes(disk.half.bytes)}, {dtype} "
-            f"compressed {read_bytes(disk.compressed.bytes)}; "
-            f"neighbours and weights {read_bytes(disk.result.bytes)}; "
-            f"written {read_bytes(found.disk_bytes)}.",
-            f"Online stops fitting above: {known(read_number, limit)} prompts.",
+            f"Disk: embeddings take {read_bytes(disk.raw.bytes)} in fp32, "
+            f"{read_bytes(disk.half.bytes)} in fp16 and {read_bytes(disk.compressed.bytes)} in "
+            f"compressed {dtype}; neighbours and weights take {read_bytes(disk.result.bytes)}; "
+            f"this plan writes {read_bytes(found.disk_bytes)}.",
+            f"Online mode fits up to: {known(read_number, limit)} prompts.",
             *(f"note: {warning}" for warning in found.warnings),
         ]
     )

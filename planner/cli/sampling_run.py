@@ -141,7 +141,7 @@ def _text(result: SamplingResult, folder: TrialFolder) -> str:
     lines += ["", f"Peak host RAM: {known(read_bytes, result.measured_peak_bytes)} measured, "
               f"{known(read_bytes, result.predicted_peak_bytes)} predicted."]
     if result.recall is not None:
-        lines.append(f"Recall of the index: {result.recall:.1%} of the exact neighbours.")
+        lines.append(f"Recall of the index: it found {result.recall:.1%} of the exact neighbours.")
     for label, examples in (("Rarest", result.rarest), ("Commonest", result.commonest)):
         lines += ["", f"{label} prompts (mean distance, line, text):"]
         lines += [f"  {one.distance:.4f}  {one.place + 1:>8}  {' '.join(one.text.split())[:80]}"

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise PlanError((Problem("--over", "A field is swept twice.", "Name each field once."),))
     points = math.prod(len(values) for values in axes.values())
     if points > MAX_POINTS:
-        message = f"That is {points:,} plans; one sweep has at most {MAX_POINTS:,}."
+        message = f"These values make {points:,} plans; one sweep has at most {MAX_POINTS:,}."
         raise PlanError((Problem("--over", message, "Take fewer values."),))
     frame = sweep(asked.plan, axes, asked.benchmark, phase_seconds=True)
     if arguments.links:

@@ -250,9 +250,11 @@ def _text(result: TrialResult) -> str:
     ended = result.out_of_memory
     if ended is not None and ended.predicted is not None:
         agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
-        lines.append(f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}.")
+        lines.append(
+            f"For that phase the dry run says {read_bytes(ended.predicted.bytes)}, which {agreed}."
+        )
     if ended is not None and ended.would_fit:
-        lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
+        lines.append(f"According to the dry run, this would fit: {ended.would_fit_words}.")
     lines += [
         *(f"note: {note}" for note in result.notes),
         f"It took {read_seconds(result.seconds)}.",

@@ -103,10 +103,10 @@ def _delete(history: History, identifiers: list[str]) -> int:
 def _imported(done: Added) -> list[str]:
     lines = [f"Imported {_trials(len(done.added))}."]
     if done.skipped:
-        lines.append(f"Skipped, since they are there already: {', '.join(done.skipped)}.")
+        lines.append(f"Skipped, since these trials are stored already: {', '.join(done.skipped)}.")
     if done.differing:
         lines.append(
-            "Skipped, though they differ from the trials of the same id that are there: "
+            "Skipped, because different trials with the same ids are stored already: "
             f"{', '.join(done.differing)}."
         )
     return lines

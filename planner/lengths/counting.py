@@ -91,8 +91,8 @@ class Counting(Background):
             process.stdout.close()
         if not self.found:
             raise CountingError(
-                "The tokenizer ended its process, by the time or the memory it takes; give the "
-                "tokenizer.json that lies beside the model's config.json, or a shorter file."
+                "The tokenizer's process ended: it took too much time or memory. Give the "
+                "tokenizer.json that belongs to the model's config.json, or a shorter file."
             )
 
     def _heard(self, said: dict[str, Any]) -> bool:

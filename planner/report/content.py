@@ -185,7 +185,7 @@ def recommendation(
         if judged.verdict.word == "out of memory":
             other = dry_run is not None and footprint.verdict.word != judged.verdict.word
             against = ", though the estimate says otherwise" if other else ""
-            return f"Do not launch as planned: by the {rung} it does not run{against}."
+            return f"Do not launch as planned: by the {rung}, the plan does not run{against}."
     judged = dry_run.footprint if dry_run else footprint
     known = " and a ".join(
         filter(None, ("dry run" if dry_run else "", "trial" if measured else ""))
@@ -201,7 +201,7 @@ def recommendation(
         return f"Ready to launch: a {known} {agree}, and {room} of each GPU stay free."
     return (
         f"Ready to launch, by an estimate that leaves {room} of each GPU free. A dry run checks "
-        "that in seconds, without a GPU."
+        "the estimate in seconds, without a GPU."
     )
 
 
@@ -359,7 +359,7 @@ def _some(texts: Sequence[str], most: int, longest: int = LONGEST) -> tuple[str,
     """The first of some sentences, and how many more there are."""
     more = len(texts) - most
     shown = [cut(labelled(one), longest) for one in texts[:most]]
-    return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
+    return (*shown, *([f"The Plan page lists {more} more."] if more > 0 else []))
 
 
 def _gib(size_bytes: float) -> str:

@@ -93,7 +93,7 @@ def _advice(content: Content) -> str:
     if content.goal:
         return ""
     said = (f"{one.title}: {one.effect}" for one in content.advice)
-    found = _list(said, "No single change was found.")
+    found = _list(said, "No single change that helps was found.")
     return f"<section><h2>What would change it</h2>\n{found}\n</section>\n"
 
 

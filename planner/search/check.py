@@ -65,7 +65,7 @@ def checked(recommendation: Recommendation, result: DryRun) -> Recommendation:
         reason = f"Not verified: {ran}'s own code did not run in this dry run."
         return replace(recommendation, checked="unchecked", reason=reason)
     if result.fallback:
-        reason = "Not verified: on this machine the dry run took a code path that a GPU does not."
+        reason = "Not verified: on this machine the dry run took another code path than a GPU."
         return replace(recommendation, checked="unchecked", reason=reason)
     reason = _disagreement(recommendation, result)
     return replace(recommendation, checked="demoted" if reason else "agrees", reason=reason)
@@ -79,8 +79,8 @@ def _disagreement(recommendation: Recommendation, result: DryRun) -> str:
     if after.verdict.word not in WORDS[recommendation.name]:
         return (
             f"The dry run peaks at {read_gib(after.device_bytes)} of "
-            f"{read_gib(after.budget_bytes)} GiB in {after.worst.name}, the estimate at "
-            f"{read_gib(recommendation.footprint.device_bytes)}: {after.verdict.word}."
+            f"{read_gib(after.budget_bytes)} GiB in {after.worst.name} (estimate: "
+            f"{read_gib(recommendation.footprint.device_bytes)} GiB): {after.verdict.word}."
         )
     for one in result.comparisons:
         if one.difference is not None and abs(one.difference) > 1 - MARGIN:

@@ -52,8 +52,8 @@ NOT_BETWEEN = "GPU memory utilization below 20% or between multiples of 5%."
 NOT_AT_ONCE = "Max sequences that are not a power of two."
 NOT_MORE_ROWS = "Micro-batches above {}: they use a GPU no better."
 NOT_FINER = "Lengths that are not a multiple of {} tokens."
-NOT_QLORA = "QLoRA: it trains on a 4-bit model, which is another model."
-NOT_FROZEN_ADAPTER = "A frozen second adapter as the reference: it is another reference."
+NOT_QLORA = "QLoRA: its 4-bit base is a different model."
+NOT_FROZEN_ADAPTER = "A frozen second adapter as the reference: it changes the reference."
 NOT_SGD = "SGD: it is another optimizer, not another layout."
 NOT_RUN_ON = "{} GPUs: this plan's launch script does not run on that many."
 NOT_CACHED = (
@@ -61,10 +61,10 @@ NOT_CACHED = (
     "have to score them."
 )
 NOT_A_BUDGET = (
-    "A token budget for each micro-batch: padded rows fill it like a micro-batch of fixed size."
+    "A token budget for each micro-batch: with padded rows it is the same as a number of rows."
 )
 NOT_SEPARATE = "Dedicated rollout GPUs, unless you ask for them."
-NOT_OTHER_PARTS = "Dedicated rollout GPUs other than a half or a quarter of all."
+NOT_OTHER_PARTS = "Dedicated rollout GPUs other than a half or a quarter of all GPUs."
 
 
 def space_of(plan: Plan, wish: Wish) -> Space:

@@ -104,8 +104,8 @@ class Staged:
         far = dict.fromkeys(self._called(one) for one in others if one not in places)
         if far:
             self.left.append(
-                f"Most settings on {', '.join(far)}: a first try took or cost over 1.5 times the "
-                "best."
+                f"Most settings on {', '.join(far)}: a first try was over 1.5 times as slow or "
+                "expensive as the best plan."
             )
         return [one for one in others if one in places]
 
@@ -249,7 +249,8 @@ class Staged:
         """What further machines are tried with."""
         if len(self.space.machines) > 1:
             self.left.append(
-                "On other GPUs: settings that are both slower and larger than others on yours."
+                "On other GPUs: settings that on your GPU are slower and take more memory than "
+                "others."
             )
         own = set(self._plain_engine()) | set(self.space.machines[0])
         self.trainers = [

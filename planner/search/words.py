@@ -25,8 +25,8 @@ def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
     found = []
     if before.finetuning == "full" and after.finetuning != "full":
         found.append(
-            f"LoRA of rank {after.lora_rank} instead of full fine-tuning: how close it comes "
-            "depends on the task."
+            f"LoRA of rank {after.lora_rank} instead of full fine-tuning: how close the "
+            "result comes depends on the task."
         )
     if after.response_tokens < before.response_tokens:
         found.append(
@@ -35,8 +35,8 @@ def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
         )
     if before.optimizer not in EIGHT_BIT and after.optimizer in EIGHT_BIT:
         found.append(
-            "Optimizer states in 8 bits, quantized block by block: usually as good, but not "
-            "the same numbers."
+            "Optimizer states in 8 bits, quantized block by block: training is usually as good, "
+            "but not numerically the same."
         )
     own = method_of(after).trade_offs
     found += [own[name] for name in own if getattr(before, name) != getattr(after, name)]
@@ -88,8 +88,8 @@ def bend(at: Recommendation, buys: str) -> str:
     """Where the Pareto front bends, if that is a plan that is recommended anyway."""
     more = f" ({buys})" if buys else ""
     return (
-        f"Knee of the Pareto front: the {at.called} plan{more}. From there on a dollar buys less "
-        f"than {WORTH:.0%} of the speed that it buys before."
+        f"Knee of the Pareto front: the {at.called} plan{more}. In faster plans each further "
+        f"dollar buys less than {WORTH:.0%} of the speed that one buys in the cheapest plan."
     )
 
 

@@ -97,7 +97,9 @@ def _limit(name: str, word: Word, sizes: tuple[int, int], budget: int, phase: st
 def _figures(word: Word, phase: str, budget: int, least: int, most: int) -> str:
     """What is needed of what there is; its upper bound where a ``tight`` one is above that."""
     said = f"{read_gib(least)} of {read_gib(budget)} GiB, during {phase}"
-    return f"{said}; up to {read_gib(most)} GiB" if word == "tight" and most > budget else said
+    return (
+        f"{said}; upper bound {read_gib(most)} GiB" if word == "tight" and most > budget else said
+    )
 
 
 def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
@@ -112,7 +114,7 @@ def _host(scene: Scene, phases: Sequence[Phase]) -> Iterator[Limit]:
     if found.word == "out of memory":
         sentence = (
             f"A node's host RAM of {read_gib(budget)} GiB is too small: {worst.name} needs "
-            f"{read_gib(found.bytes)} GiB; offload less, or take nodes with more."
+            f"{read_gib(found.bytes)} GiB; offload less, or take nodes with more RAM."
         )
         found = replace(found, sentence=sentence)
     yield found

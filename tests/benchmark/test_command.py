@@ -132,7 +132,7 @@ def test_an_interrupt_gives_it_up(data: Path) -> None:
         assert "layers" in next(line for line in child.stderr if line.startswith("1 of "))
         child.send_signal(signal.SIGINT)
         rest = child.stderr.read()
-    assert child.returncode == 1 and rest.endswith("given up; nothing is kept.\n")
+    assert child.returncode == 1 and rest.endswith("interrupted; no figures are stored.\n")
     assert archive.kept() == ()
 
 

@@ -76,7 +76,7 @@ def test_a_made_up_method_is_run_dry_searched_and_on_every_page(page: Page, adde
     expect(page.get_by_text("Made Up of Qwen2.5-0.5B with plain PyTorch").first).to_be_visible()
     page.get_by_role("button", name="Check with a dry run").click()
     expect(page.get_by_text("Alive at the peak")).to_be_visible()
-    expect(page.get_by_text("Requested memory agrees within")).to_be_visible()
+    expect(page.get_by_text("Requested memory agrees with the estimate within")).to_be_visible()
     on_every_page(page)
     assert "made_up_weight=9" in page.url and "method=made-up" in page.url
     page.goto(f"{added}/recommend?{urlencode({**METHOD, 'wish': WISH})}")
@@ -89,7 +89,7 @@ def test_a_made_up_framework_is_tried_and_on_every_page(
 ) -> None:
     page.goto(f"{added}/trial?{urlencode(TRIED)}")
     settle(page)
-    expect(page.get_by_text("A trial runs no code of Made Up's.")).to_be_visible()
+    expect(page.get_by_text("Trials do not run Made Up's own code.")).to_be_visible()
     page.get_by_role("button", name="Run the trial").click()
     expect(page.get_by_text("memory is as predicted")).to_be_visible()
     settle(page)

@@ -34,7 +34,7 @@ def test_a_press_measures_and_the_page_goes_on_by_itself(page: Page, server: str
     expect(page.get_by_text("1 × H100 80GB SXM5: SFT of granite").first).to_be_visible(
         timeout=SLOW
     )
-    expect(page.get_by_text("are measured in dry runs here").first).to_be_visible()
+    expect(page.get_by_text("are measured in dry runs on this machine").first).to_be_visible()
 
 
 def test_a_catalog_model_is_measured_with_the_adapters_of_a_link(page: Page, server: str) -> None:

@@ -53,7 +53,7 @@ def test_help_says_what_the_exit_status_means(
 ) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    assert "2 when something given was wrong, 3 when" in " ".join(capsys.readouterr().out.split())
+    assert "2 when its input was wrong, 3 when" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("status", "code"), [("out of memory", 3), ("fits", 0), ("tight", 0)])

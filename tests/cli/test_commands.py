@@ -46,7 +46,7 @@ def test_a_step_at_caps_stands_beside_one_of_a_typical_shape_with_its_source(
     other = estimate(plan.changed(length_distribution=shape))
     assert main(["estimate", "grpo-7b@1"]) == 0
     text = capsys.readouterr().out
-    assert "That is with every response at the limit." in text
+    assert "These figures assume every response at the limit." in text
     assert "a step takes 43.0 s (15.7–83.2); that shape is of Qwen2.5-0.5B-Instruct's" in text
     assert main(["estimate", "grpo-7b@1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["typical_shape"]

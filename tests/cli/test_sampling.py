@@ -17,7 +17,7 @@ def test_a_preset_is_answered_in_words(capsys: pytest.CaptureFixture[str]) -> No
     assert said.startswith("Fits: 28,000 prompts of 50,304 values, online")
     assert "Recommended: " in said
     assert "Concatenating       10.9 GiB" in said
-    assert "fp32 5.25 GiB, fp16 2.62 GiB, fp32 compressed 4.85 GiB" in said
+    assert "5.25 GiB in fp32, 2.62 GiB in fp16 and 4.85 GiB in compressed fp32" in said
 
 
 def test_a_link_and_fields_on_it_are_answered_in_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +35,7 @@ def test_a_link_and_fields_on_it_are_answered_in_json(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "Nothing was given"),
+        ([], "No settings were given"),
         (["--prompts", "5"], "Without a model"),
         (["--dimensions", "4", "--prompts", "10"], "not its own neighbour"),
         (["dimensions=4&index=best"], "index"),

@@ -86,9 +86,9 @@ def test_trials_travel_between_machines(
     assert main(["trials", "--import", str(file)]) == 0
     said = capsys.readouterr().out
     assert "Imported 1 trial." in said
-    assert f"they differ from the trials of the same id that are there: {trial(2).id}" in said
+    assert f"because different trials with the same ids are stored already: {trial(2).id}" in said
     assert main(["trials", "--import", str(file)]) == 0
-    assert f"they are there already: {trial(1).id}" in capsys.readouterr().out
+    assert f"these trials are stored already: {trial(1).id}" in capsys.readouterr().out
     assert main(["trials", "--import", str(tmp_path / "none.json")]) == 2
     file.write_text("result\nnonsense\n")
     assert main(["trials", "--import", str(file)]) == 2

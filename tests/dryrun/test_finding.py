@@ -41,12 +41,12 @@ def test_the_largest_tensors_are_named() -> None:
     one = phase("policy backward", {"optimizer": 9})
     one["alive"] = [alive(1, 7.5, "optimizer", "layers.0.mlp", "zeros_like")]
     assert largest(many) == (
-        "The largest tensors there: 24 of 4 × 1,024 in float32 (the policy's activations, made by "
-        "add in layers.3), 6.0 GiB together."
+        "The largest tensors at the peak: 24 of 4 × 1,024 in float32 (the policy's activations, "
+        "made by add in layers.3), 6.0 GiB together."
     )
     assert largest(one) == (
-        "The largest tensor there: 4 × 1,024 in float32 (the policy's optimizer states, made by "
-        "zeros_like), 7.5 GiB."
+        "The largest tensor at the peak: 4 × 1,024 in float32 (the policy's optimizer states, "
+        "made by zeros_like), 7.5 GiB."
     )
 
 
@@ -67,7 +67,7 @@ KEYS = ("policy_forward", "policy_backward", "optimizer_step")
 
 def test_agreement_is_one_sentence() -> None:
     said = sentences(as_the_closed_form())
-    assert "Requested memory agrees within 0.1% in every phase that ran." in said
+    assert "Requested memory agrees with the estimate within 0.1% in every phase that ran." in said
     assert not any("furthest" in sentence for sentence in said)
 
 
@@ -100,8 +100,8 @@ def test_each_total_stands_beside_the_closed_forms_by_its_name() -> None:
 def test_how_far_off_is_said_for_the_phase_that_is_furthest() -> None:
     said = " ".join(sentences(as_the_closed_form(optimizer_step=0.5)))
     closed, dry = closed_gib("optimizer step"), dry_gib("optimizer step", 0.5)
-    off = f"{closed / dry - 1:.1%} more."
-    assert f"furthest apart in optimizer step: the closed form has {off}" in said
+    off = f"{closed / dry - 1:.1%} more than the dry run."
+    assert f"differs most in optimizer step: the estimate has {off}" in said
     assert "(closed form the same)" in said  # of policy backward's requested bytes
     # Of the worst phase every total is said already.
     assert "furthest" not in " ".join(sentences(as_the_closed_form(policy_backward=-0.25)))
@@ -142,7 +142,7 @@ def test_the_reader_chooses_the_unit() -> None:
 
 def test_a_plan_without_an_executed_phase_has_a_sentence_too() -> None:
     assert sentences(answers.found(phases=[]))[-1] == (
-        "The training step executes no phase of this plan."
+        "The dry run executed no phase of this plan."
     )
 
 
@@ -153,4 +153,4 @@ def test_a_phase_without_an_estimate_is_told_like_any_other() -> None:
 
 def test_an_empty_peak_is_no_error() -> None:
     empty = phase("policy backward", {})
-    assert "No tensor is alive at that instant." in sentences(answers.found(phases=[empty]))
+    assert "No tensor is alive at the peak." in sentences(answers.found(phases=[empty]))

@@ -71,5 +71,5 @@ def test_an_error_of_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     answer = worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
     assert answer == {
         "error": "torch cannot run this step on fake tensors: Expected inputs of BF16 "
-        "type. The estimate does not depend on it."
+        "type. The estimate does not depend on the dry run."
     }

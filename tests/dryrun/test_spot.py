@@ -233,7 +233,7 @@ def test_the_estimate_is_that_of_a_dry_run_of_every_layer(
         assert closed == pytest.approx(dry, rel=0.01, abs=48 * 1024), phase
     again = estimate(plan)
     said = " ".join(again.warnings)
-    assert "are measured in dry runs here" in said
+    assert "are measured in dry runs on this machine" in said
     left_out = " ".join(again.assumptions)
     assert ("is left out" in left_out) == again.verdict.incomplete == (name == "multimodal")
     assert ("spread evenly" in said) == name.startswith("experts")

@@ -58,7 +58,7 @@ def test_a_pattern_made_to_take_for_ever_ends_its_process_and_nothing_else() -> 
     split = {"type": "Split", "pattern": {"Regex": "^(a|a)*$"}, "behavior": "Isolated"}
     hostile = words_file(pre_tokenizer={**split, "invert": False})
     job = ended(Counting(lines("a" * 60 + "b"), hostile))
-    assert job.error.startswith("The tokenizer ended its process") and not job.found
+    assert job.error.startswith("The tokenizer's process ended") and not job.found
 
 
 def test_a_count_that_runs_can_be_given_up() -> None:
@@ -75,7 +75,7 @@ def test_a_count_that_runs_can_be_given_up() -> None:
 def test_a_process_that_ends_without_an_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "WORKER", "planner.lengths.no_such_module")
     job = ended(Counting(lines("a"), words_file()))
-    assert job.error.startswith("The tokenizer ended its process")
+    assert job.error.startswith("The tokenizer's process ended")
 
 
 def test_progress_is_told_by_lines() -> None:

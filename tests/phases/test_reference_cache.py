@@ -102,14 +102,14 @@ def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
         (STEPS * found.step_seconds + found.reference_cache.seconds) / 3600
     )
     words = reference_words(found, money)
-    assert "up to 800 responses" in words and "read in under a millisecond" in words
+    assert "up to 800 responses" in words and "of them in under a millisecond" in words
     states = estimate(pairs(**ACTIVATIONS))
     # 7 MiB at 1,000 MiB/s; at 125 MiB/s, and at the 7 GB/s of a local drive.
-    assert "7 MiB of it in each step, read in 7.00 ms (1.05–56.0) by the disk" in reference_words(
+    assert "each step reads 7 MiB of them in 7.00 ms (1.05–56.0); the disk" in reference_words(
         states, cost(states)
     )
     known = estimate(pairs(**ACTIVATIONS, disk_bytes_per_second=2**29))
-    assert "7 MiB of it in each step, read in 13.7 ms." in reference_words(known, cost(known))
+    assert "each step reads 7 MiB of them in 13.7 ms." in reference_words(known, cost(known))
     plain = estimate(pairs(reference="copy"))
     assert cost(plain).usd_reference == 0 and reference_words(plain, cost(plain)) == ""
 

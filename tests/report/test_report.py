@@ -109,7 +109,7 @@ def test_the_recommendation_follows_the_best_evidence() -> None:
     ran = answer(dry_run_plan(), found())
     against = replace(ran.footprint.verdict, word="out of memory")
     disagrees = replace(ran, footprint=replace(ran.footprint, verdict=against))
-    assert "A dry run checks that" in recommendation(fits)
+    assert "A dry run checks the estimate" in recommendation(fits)
     said = recommendation(fits, disagrees)
     assert said.startswith("Do not launch") and "though the estimate says otherwise" in said
     tight = replace(fits, verdict=replace(fits.verdict, word="tight"))
@@ -131,7 +131,7 @@ def test_lists_are_cut_to_a_page_and_say_so() -> None:
     content = content_of(footprint, made=TODAY, advice=advice)
     assert len(content.advice) == MOST_ADVICE
     assert len(content.doubts) == MOST_DOUBTS + 1
-    assert content.doubts[-1] == f"And {9 - MOST_DOUBTS} more, on the Plan page."
+    assert content.doubts[-1] == f"The Plan page lists {9 - MOST_DOUBTS} more."
     assert len(content.settings) <= MOST_SETTINGS + 1
     assert cut("a " * 400).endswith("…") and len(cut("a " * 400, 50)) <= 50
 

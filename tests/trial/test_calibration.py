@@ -155,7 +155,7 @@ def test_a_prediction_that_is_simply_wrong_is_not_corrected() -> None:
     # The dry run of the same trial was right, so that has factors.
     factors, notes = calibration([scaled(1, 2.5)], KIND)
     assert {one.rung for one in factors.factors} == {"dry run"}
-    assert any("estimate of policy backward misses device by 2.50 times" in one for one in notes)
+    assert any("backward, device: measured is 2.50 times the estimate's" in one for one in notes)
 
 
 def test_a_processors_trials_calibrate_no_card() -> None:

@@ -121,7 +121,7 @@ def over(status: str, **more: Any) -> tuple[JobState, JobState]:
         (over("FAILED", exit_status=2), "model_folder: no.\n", "failed", "result: model_folder: n"),
         (over("FAILED", exit_status=1), "no break", "failed", "result: no break"),
         (over("SUCCEEDED", exit_status=0), "", "failed", "it said nothing"),
-        (over("STOPPED"), '{"name": "building"}\n', "stopped", "Somebody stopped its job on the"),
+        (over("STOPPED"), '{"name": "building"}\n', "stopped", "Somebody stopped the job on the"),
         (
             over("FAILED", error="JOB_SUPERVISOR_ACTOR_DIED", message="The node\nwas lost."),
             '{"name": "building"}\n',
@@ -136,7 +136,7 @@ def over(status: str, **more: Any) -> tuple[JobState, JobState]:
             " Where the nodes have the packages of requirements/trial.txt, set HEADROOM_RAY_PIP=of",
         ),
         ((PENDING,), "", "failed", "asks one node for 1 × CPU. Ray says: No node has a GPU."),
-        ((RUNNING,), "", "timed out", "It took more than"),
+        ((RUNNING,), "", "timed out", "The trial took more than"),
         ((ClusterAway("no connection"),), "", "failed", "since its beginning: no connection."),
         ((ClusterRefused("status code 503"),), "", "failed", "has not answered for"),
     ],
@@ -159,7 +159,7 @@ def test_every_end_has_a_sentence(
 def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = StandIn(*over("SUCCEEDED", exit_status=0), broken="message too big")
     result = ended(monkeypatch, tmp_path, stand_in)
-    assert result.reason == "Its job's log cannot be read: message too big."
+    assert result.reason == "The job's log cannot be read: message too big."
 
 
 def test_a_log_without_end_ends_the_trial_and_the_job(
@@ -168,7 +168,7 @@ def test_a_log_without_end_ends_the_trial_and_the_job(
     monkeypatch.setattr("planner.trial.cluster.job_log.LOG_CHARACTERS", 1000)
     stand_in = StandIn(RUNNING, log="x" * 2000)
     result = ended(monkeypatch, tmp_path, stand_in, limit_seconds=5.0)
-    assert result.status == "failed" and "more than any trial" in result.reason
+    assert result.status == "failed" and "more output than any trial" in result.reason
     assert stand_in.stopped
 
 
@@ -189,7 +189,7 @@ def test_what_is_asked_of_the_cluster(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ClusterAway("no connection"), "does not answer: no connection. Check that it runs"),
+        (ClusterAway("no connection"), "does not answer: no connection. Check that the cluster"),
         (ClusterRefused("a token is missing"), "refused the job: a token is missing."),
     ],
 )

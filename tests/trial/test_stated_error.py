@@ -103,7 +103,7 @@ def test_a_plan_fits_only_where_the_measured_error_leaves_room() -> None:
         )
         found = stated(ESTIMATE, own=[one], committed=[])
         assert found.verdict.word == word
-        assert ("; up to " in found.verdict.sentence) == (word == "tight")
+        assert ("; upper bound " in found.verdict.sentence) == (word == "tight")
         assert not [line for line in found.verdict.lines if "may need" in line]
         assert found.worst.name == ESTIMATE.worst.name
 

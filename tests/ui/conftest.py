@@ -41,7 +41,7 @@ class FakePort:
         self.asked.append(plan)
         while not self.go.wait(0.01):
             if cancelled():
-                raise Cancelled("The dry run was given up.")
+                raise Cancelled("The dry run was cancelled.")
         if isinstance(self.outcome, Exception):
             raise self.outcome
         if snapshot is not None:

@@ -655,7 +655,7 @@ def test_what_does_not_run_has_no_price() -> None:
     given = opened(v="1", method="dpo", reference="cached-activations", gpu="rtx-4090")
     assert given.error, "too small a card"
     costs = next(one.value for one in given.markdown if "Cost of the cached" in one.value)
-    assert "wait on a disk" in costs and "$" not in costs
+    assert "outputs on a disk" in costs and "$" not in costs
 
 
 def test_the_chosen_phase_is_listed_and_marked_in_the_chart() -> None:
@@ -675,7 +675,7 @@ def test_a_cached_reference_says_what_it_costs() -> None:
     assert any("cannot be computed before the run" in one.value for one in sampled.warning)
     given = opened(v="1", method="dpo", reference="cached-activations")
     assert "Before the run the reference scores up to" in words(given)
-    assert "wait on a disk" in words(given)
+    assert "outputs on a disk" in words(given)
     assert "Cost of the cached reference" not in words(opened())
 
 

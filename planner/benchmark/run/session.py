@@ -84,7 +84,7 @@ def bench_of(device: str) -> Bench:
     torch.cuda.set_device(device)
     notes = []
     if not found.gpu:
-        notes.append("The catalog has no such card: rates are measured, shares of a peak are not.")
+        notes.append("The catalog lacks this GPU: rates are measured, but not as shares of a peak.")
     return Bench(
         device=device,
         clock=DeviceClock(device),
@@ -135,7 +135,7 @@ def run_benchmark(
         raise ValueError(f"device: nothing could be measured on {bench.device}: {notes[0]}")
     derived, left = derive(rows, peaks) if bench.gpu is not None else ((), ())
     if bench.device == "cpu":
-        notes.append("A processor's figures change no estimate.")
+        notes.append("Figures of a CPU change no estimate.")
     device = described(bench.device, bench.gpu)
     constants = None
     if reading is not None:

@@ -107,7 +107,7 @@ class DryRun:
         """
         fallback = [note for note in self.notes if _fallback((note,))]
         executed = any(phase.source == "dry run" for phase in self.footprint.phases)
-        none = () if executed else ("The training step executes no phase of this plan.",)
+        none = () if executed else ("The dry run executed no phase of this plan.",)
         return (*self.standing.otherwise, *fallback, *self.errors, *none)
 
 

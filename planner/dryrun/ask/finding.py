@@ -66,7 +66,7 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     verdict, lines = own.sentence, (each for each in own.lines if each not in estimated.lines)
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     if not ran:
-        return (verdict, *lines, "The training step executes no phase of this plan.")
+        return (verdict, *lines, "The dry run executed no phase of this plan.")
     worst = worst_of(ran)
     led = "The dry run's verdict" if not found.otherwise else "With this dry run's figures"
     return (
@@ -137,8 +137,8 @@ def _on_the_card(found: DryRun) -> Iterator[str]:
     times = found.alloc_retries
     if found.out_of_memory:
         yield (
-            "The step runs out of memory even after PyTorch frees its cache; the figures are those "
-            "of a card without end."
+            "The step runs out of memory even after PyTorch frees its cache; the figures assume a "
+            "GPU of unlimited memory."
         )
     elif times:
         yield (
@@ -155,13 +155,13 @@ def _whose(role: str, category: str) -> str:
 def _largest(worst: Phase, found: DryRun, read: Read) -> str:
     data = next(phase for phase in found.phases if phase["phase"] == worst.name)
     if not data["alive"]:
-        return "No tensor is alive at that instant."
+        return "No tensor is alive at the peak."
     top = data["alive"][0]
     shape = " × ".join(f"{size:,}" for size in top["shape"]) or "one value"
     where = f" in {top['module']}" if top["module"] and top["category"] != "optimizer" else ""
     many = top["count"] > 1
     return (
-        f"The largest tensor{'s' if many else ''} there: "
+        f"The largest tensor{'s' if many else ''} at the peak: "
         f"{str(top['count']) + ' of ' if many else ''}{shape} in {top['dtype']} "
         f"({_whose(top['role'], top['category'])}, made by {top['op']}{where}), "
         f"{read(top['bytes'] * top['count'])}{' together' if many else ''}."
@@ -175,11 +175,12 @@ def _furthest(worst: Phase, found: DryRun) -> Iterator[str]:
     if furthest is None or furthest.difference is None:
         return
     if abs(furthest.difference) <= SMALL:
-        yield "Requested memory agrees within 0.1% in every phase that ran."
+        yield "Requested memory agrees with the estimate within 0.1% in every phase that ran."
     elif furthest.phase != worst.name:
         yield (
-            f"Requested memory is furthest apart in {furthest.phase}: the closed form has "
-            f"{abs(furthest.difference):.1%} {'more' if furthest.difference > 0 else 'less'}."
+            f"Requested memory differs most in {furthest.phase}: the estimate has "
+            f"{abs(furthest.difference):.1%} {'more' if furthest.difference > 0 else 'less'} "
+            "than the dry run."
         )
 
 

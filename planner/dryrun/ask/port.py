@@ -137,7 +137,7 @@ class Port:
     def _ask(self, request: Mapping[str, Any], cancelled: Callable[[], bool]) -> dict[str, Any]:
         while not self._turn.acquire(timeout=POLL_SECONDS):
             if cancelled():
-                raise Cancelled("The dry run was given up.")
+                raise Cancelled("The dry run was cancelled.")
         try:
             process = self._alive()
             assert process.stdin is not None
@@ -171,11 +171,11 @@ class Port:
         while b"\n" not in self._buffer:
             if cancelled():
                 self.close()
-                raise Cancelled("The dry run was given up.")
+                raise Cancelled("The dry run was cancelled.")
             if waited > LIMIT_SECONDS:
                 self.close()
                 raise DryRunError(
-                    f"The dry run took more than {LIMIT_SECONDS:.0f} s; it was ended."
+                    f"The dry run took more than {LIMIT_SECONDS:.0f} s and was stopped."
                 )
             if not select([process.stdout], [], [], POLL_SECONDS)[0]:
                 waited += POLL_SECONDS
@@ -186,7 +186,7 @@ class Port:
                 self.close()
                 raise DryRunError(
                     f"The dry run's process ended without an answer (status {status}); "
-                    "ask again, and it starts anew."
+                    "run it again."
                 )
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")

@@ -92,29 +92,29 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         by_formula = STATE
         added |= sharding.ZERO_OWN
         otherwise.append(
-            "DeepSpeed did not run: its sharded state and buckets are the closed form's."
+            "DeepSpeed did not run: its sharded state and buckets come from the estimate."
         )
     if sharding_of(plan).fsdp == 1:
         changes["sharding"] = "fsdp2"
         added.add(sharding.FLAT_ROOT.name)
-        otherwise.append("FSDP2 ran in place of FSDP1, whose weights arrive where they stay.")
+        otherwise.append("FSDP2 ran instead of FSDP1, which gathers weights in place, uncopied.")
     if sharding_of(plan).ddp:
         added.add(state.DDP_BUCKETS.name)
-        notes.append("DDP's gradient buckets are the closed form's.")
+        notes.append("DDP's gradient buckets come from the estimate.")
     if pads_rollout(plan):
         added |= {sampled.ROWS.name, sampled.NUMBERS}
-        notes.append(f"Rows that {framework.label} keeps on the GPU are the closed form's.")
+        notes.append(f"Rows that {framework.label} keeps on the GPU come from the estimate.")
     if plan.offload in ("optimizer", "all"):
         changes["offload"] = "none"
         by_formula = STATE
-        notes.append("State that stays in host RAM throughout is the closed form's.")
+        notes.append("State that stays in host RAM all the time comes from the estimate.")
     if plan.optimizer in EIGHT_BIT:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
-        notes.append("The 8-bit optimizer did not run: its state is the closed form's.")
+        notes.append("The 8-bit optimizer did not run: its state comes from the estimate.")
     if plan.chunk_compile and plan.logits == "chunked":
         changes["chunk_compile"] = False
-        otherwise.append("The head's chunks ran eagerly; compiled ones keep less.")
+        otherwise.append("The head's chunks ran eagerly; compiled chunks keep less.")
     if plan.compile:
         changes["compile"] = False
         otherwise.append("Layers ran eagerly; compiled layers keep less.")
@@ -135,9 +135,12 @@ def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
     label, fsdp = framework.label, sharding_of(plan).fsdp
     whole = plan.reference in ("copy", "offloaded")
     if plan.liger and framework.liger_patches_trained_only and whole:
-        yield f"The reference ran with Liger's kernels too; {label} patches its trained model only."
+        yield f"The reference ran with Liger's kernels too; {label} patches only the trained model."
     if framework.reference_requires_gradients and whole and models_of(plan)[0].autocast:
-        yield f"Autocast caches {label}'s reference, which nothing freezes; {OURS} freezes its own."
+        yield (
+            f"{label} does not freeze its reference, so autocast caches its weights; {OURS} "
+            "freezes the reference."
+        )
     if framework.reference_gathered_whole and whole and fsdp == 2:
         yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
     if framework.head_stays_gathered and fsdp == 2:

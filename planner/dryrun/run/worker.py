@@ -106,7 +106,7 @@ def refused_by_torch(error: RuntimeError) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
     return (
         f"torch cannot run this step on fake tensors: {line.rstrip('.')}. "
-        "The estimate does not depend on it."
+        "The estimate does not depend on the dry run."
     )
 
 

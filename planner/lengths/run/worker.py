@@ -34,7 +34,7 @@ def main(folder: str) -> None:
     except UnicodeDecodeError:
         _say(error="The texts are not UTF-8.")
     except MemoryError:
-        _say(error=f"It takes more than {MEMORY_BYTES // 2**30} GiB of host RAM.")
+        _say(error=f"Counting takes more than {MEMORY_BYTES // 2**30} GiB of host RAM.")
     except ValueError as error:
         _say(error=str(error))
     else:

@@ -143,7 +143,7 @@ class TrialFolder:
             why = shown(error.strerror or str(error), 200)
             note = (
                 f"This result is not stored: {shown(str(self.path), 500)} cannot be written "
-                f"({why}), and no list of trials will have it. Keep this output; then free some "
+                f"({why}), so no list of trials will show it. Keep this output; then free some "
                 "space, or set HEADROOM_DATA to a folder on another disk."
             )
             return result.model_copy(update={"notes": (*result.notes, note)})

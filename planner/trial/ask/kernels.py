@@ -35,7 +35,7 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
         raise CannotRun(f"attention: {missing}; with torch's: {problems[0].sentence}")
     mask = ""
     if plan.batch_shape == "packed":
-        mask = " Its mask over packed rows is memory of its own."
+        mask = " Torch's attention needs a mask over packed rows: extra memory."
     return found, (f"{missing}: torch's attention ran in its place.{mask}",)
 
 

@@ -125,7 +125,7 @@ def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
     times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
     spent = times[-1] - times[0] if times else 0.0
     status: Status = "killed"
-    reason = f"Its process was killed from outside in {where(folder)}, and left no result."
+    reason = f"The trial was killed from outside in {where(folder)}, and left no result."
     if folder.asked_to_stop():  # before its process could answer to that
         status, reason = "stopped", "It was stopped."
     return ended(folder, request, status, reason, seconds=spent)

@@ -60,7 +60,7 @@ class Supervisor:
             self.folder.reserve()
         except OSError as error:
             why = error.strerror or error
-            return self._ended("failed", f"There is no room for its result: {why}. Nothing ran.")
+            return self._ended("failed", f"There is no room for the result: {why}. Nothing ran.")
         try:
             turn = Turn(self.request.devices(), self.folder.identifier, self.root)
         except OSError as error:
@@ -112,11 +112,13 @@ class Supervisor:
             return self._ended("stopped", f"It was stopped in {place}.")
         if late:
             most = read_seconds(self.request.limit_seconds)
-            return self._ended("timed out", f"It took more than {most} and was ended in {place}.")
+            return self._ended(
+                "timed out", f"The trial took more than {most} and was ended in {place}."
+            )
         return self._ended(
             "host memory",
-            f"It was ended in {place}: its processes held {read_bytes(resident)} of host memory, "
-            f"and {read_bytes(limit or 0)} were allowed.",
+            f"The trial was ended in {place}: its processes used {read_bytes(resident)} of host "
+            f"memory, and the limit is {read_bytes(limit or 0)}.",
         )
 
     def _over(self, status: int, most: int) -> TrialResult:

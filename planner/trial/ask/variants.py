@@ -49,7 +49,7 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     if sharding_of(plan).ddp and ours(standing.code):
         notes.append("One replica runs, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
-        notes.append("Responses are not sampled in the steps: the plan's engine does that.")
+        notes.append("The steps sample no responses: the plan's engine generates them.")
     running = standing.plan
     if code_of(running.framework) != standing.code:
         running = running.model_copy(update={"framework": standing.code})
@@ -60,7 +60,7 @@ def _no_trial(plan: Plan) -> str:
     """Why a framework's own code runs in no trial of a plan; empty where it does."""
     told = getattr(own_step(plan.framework), "no_trial", None)
     if told is None:
-        return f"A trial runs no code of {framework_named(plan.framework).label}'s."
+        return f"Trials do not run {framework_named(plan.framework).label}'s own code."
     return str(told(plan))
 
 

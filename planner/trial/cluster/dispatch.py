@@ -44,8 +44,8 @@ class RemoteSupervisor(Supervisor):
         except ClusterAway as error:
             return self._ended(
                 "failed",
-                f"The Ray cluster {host} does not answer: {error}. Check that it runs and "
-                f"that its dashboard can be reached from here, or correct {SETTING}.",
+                f"The Ray cluster {host} does not answer: {error}. Check that the cluster "
+                f"runs and that its dashboard can be reached from here, or correct {SETTING}.",
             )
         except ClusterRefused as error:
             said = str(error)

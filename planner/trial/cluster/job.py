@@ -79,7 +79,7 @@ class Following:
                 return self.folder.settled(self.heard.result)
             if self.heard.too_much:
                 self._stop()
-                return self.ended("failed", "Its job wrote more than any trial does.")
+                return self.ended("failed", "The job wrote more output than any trial does.")
             if time.monotonic() - asked < POLL_SECONDS:
                 continue
             asked = time.monotonic()
@@ -122,14 +122,16 @@ class Following:
         if spent <= (START_SECONDS if waits else limit + SLACK_SECONDS):
             return None
         if not waits:
-            took = f"It took more than {read_seconds(limit)} and was ended in {self._where()}."
+            took = (
+                f"The trial took more than {read_seconds(limit)} and was ended in {self._where()}."
+            )
             return "timed out", took
         needs = f"{self.request.processes} × CPU"
         if self.request.kind == "cuda":
             needs += f" and {self.request.processes} × GPU"
         return "failed", (
-            f"The Ray cluster {self.cluster.host} did not start it in "
-            f"{read_seconds(START_SECONDS)}; it asks one node for {needs}. "
+            f"The Ray cluster {self.cluster.host} did not start the job in "
+            f"{read_seconds(START_SECONDS)}; the job asks one node for {needs}. "
             f"Ray says: {_line(self.state.message)}"
         )
 
@@ -137,8 +139,8 @@ class Following:
         return self.ended(
             "failed",
             f"The Ray cluster {self.cluster.host} has not answered for "
-            f"{read_seconds(GONE_SECONDS)}, since {self._where()}: {error}. If it is still there, "
-            f"its job {self.job} ends at the trial's time limit.",
+            f"{read_seconds(GONE_SECONDS)}, since {self._where()}: {error}. If the cluster still "
+            f"runs, its job {self.job} ends at the trial's time limit.",
         )
 
     def _over(self) -> TrialResult:
@@ -157,13 +159,13 @@ class Following:
         if self.heard.refused:
             return self.ended("failed", f"Its result was refused: {self.heard.refused}")
         if broken:
-            return self.ended("failed", f"Its job's log cannot be read: {broken}.")
+            return self.ended("failed", f"The job's log cannot be read: {broken}.")
         return self._without_result()
 
     def _without_result(self) -> TrialResult:
         state, where = self.state, self._where()
         if state.status == "STOPPED":
-            return self.ended("stopped", f"Somebody stopped its job on the cluster, in {where}.")
+            return self.ended("stopped", f"Somebody stopped the job on the cluster, in {where}.")
         if state.error == "RUNTIME_ENV_SETUP_FAILURE":
             return self.ended(
                 "failed",
@@ -175,8 +177,9 @@ class Following:
         if number is not None:
             return self.ended(
                 "killed",
-                f"The job's command was ended by {number.name} in {where}; nobody here did that: "
-                "another process of the node, or its system, which does it when memory ends.",
+                f"The job's command was ended by {number.name} in {where}. Headroom did not send "
+                "that signal: another process of the node did, or its operating system, which "
+                "does so when memory runs out.",
             )
         said = self.heard.last or "it said nothing"
         reason = (

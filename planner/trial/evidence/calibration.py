@@ -171,8 +171,8 @@ def calibration(results: Iterable[TrialResult], kind: Kind) -> tuple[Factors, tu
     found = ratios(results, kind)
     kept = [one for one in found if LOWEST <= one.median <= HIGHEST]
     notes = tuple(
-        f"The {one.rung} of {one.phase} misses {one.quantity} by {one.median:.2f} times and is "
-        "not corrected."
+        f"{one.phase}, {one.quantity}: measured is {one.median:.2f} times the {one.rung}'s "
+        "figure, which is too far off to correct."
         for one in found
         if one not in kept
     )

@@ -45,8 +45,8 @@ def _sentence(error: BaseException | None, place: str) -> str:
     state = getattr(error, "sqlstate", "") or ""
     if name == "SQLITE_FULL" or state == "53100":
         return (
-            f"history: there is no room left for {place}. What was stored is unharmed and "
-            "nothing was added; free some space and try again."
+            f"history: there is no room left for {place}. Everything stored is unharmed "
+            "and nothing was added; free some space and try again."
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return _refused(place, "it cannot be opened for writing")
@@ -56,13 +56,13 @@ def _sentence(error: BaseException | None, place: str) -> str:
         return f"history: {place} is in use by another process for too long. Try again."
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
         return (
-            f"history: {place} is damaged or no database. Put a copy of it in its place, or "
-            f"move it away and import an export; {SETTING} names another one."
+            f"history: {place} is damaged or no database. Replace it with a copy, or move it "
+            f"away and import an export; {SETTING} can name another database."
         )
     if name.startswith("SQLITE_IOERR"):
         return (
-            f"history: the disk refused to read or write {place}. What was stored before is "
-            "kept by SQLite's journal; check the disk's space and health."
+            f"history: the disk refused to read or write {place}. SQLite's journal protects "
+            "what was stored before; check the disk's space and health."
         )
     if not isinstance(error, sqlite3.Error) and not state:
         return (

@@ -60,7 +60,7 @@ def export(history: History, path: Path, filter: Filter | None = None) -> int:
         if fresh.stat().st_size > MAX_FILE_BYTES or count > MAX_TRIALS:
             raise HistoryError(
                 f"export: {count} trials are more than an import reads ({MAX_TRIALS:,} trials, "
-                f"{MAX_FILE_BYTES // 2**20} MiB). Choose fewer, by method or device."
+                f"{MAX_FILE_BYTES // 2**20} MiB). Choose fewer trials, by method or device."
             )
         fresh.replace(path)
     except BaseException:

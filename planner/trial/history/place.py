@@ -50,7 +50,7 @@ def read_url(text: str) -> URL:
         url = make_url(text)
     except (ArgumentError, ValueError):
         raise HistoryError(
-            f"history: {SETTING} is no URL of a database. Write it like "
+            f"history: {SETTING} is no URL of a database. Write a URL like "
             "sqlite:////home/me/trials.sqlite or postgresql://me:secret@host/name."
         ) from None
     if url.drivername in ("postgres", "postgresql"):

@@ -66,13 +66,13 @@ def extrapolated(
     notes = []
     if moved:
         notes.append(
-            f"In {', '.join(moved)} another instant is the peak at full depth than in the runs: "
-            "there the dry run's figure is scaled by measured ÷ predicted of the deeper run."
+            f"In {', '.join(moved)} the peak at full depth comes at another instant than in the "
+            "runs, so the dry run's figure is scaled by measured ÷ predicted of the deeper run."
         )
     if flat:
         notes.append(
-            f"In {', '.join(dict.fromkeys(flat))} more layers took no more time; the time of the "
-            "deeper run stands."
+            f"In {', '.join(dict.fromkeys(flat))} more layers took no more time, so the time of "
+            "the deeper run is used for the whole model."
         )
     whole = {"plan": plan.model_dump(), "phases": tuple(phases)}
     return high.measured.model_copy(update=whole), tuple(notes)

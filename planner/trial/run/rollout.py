@@ -97,10 +97,10 @@ def _stations(
         slept, _ = _timed(lambda: engine.sleep(level=level))
         residue = _above(before, look())
         woken, _ = _timed(engine.wake_up)
-        kept = "an unknown amount" if residue is None else f"{read_bytes(residue)} of the device"
+        kept = "an unknown amount" if residue is None else read_bytes(residue)
         notes.append(
-            f"Sleep level {level} took {slept:.1f} s and waking {woken:.1f} s; asleep it kept "
-            f"{kept}."
+            f"vLLM took {slept:.1f} s to sleep (level {level}) and {woken:.1f} s to wake up; "
+            f"asleep it kept {kept} of GPU memory."
         )
     sync, tensors = _timed(lambda: _sync(engine, plan, device))
     merged = ", adapters merged into them first" if plan.finetuning == "lora" else ""

@@ -89,7 +89,9 @@ class _Trial:
             others = used_by_others(self.device_name)
             self.others_bytes = others or 0
             if others is None:
-                self.note("The driver's tool is silent: other processes count as this one.")
+                self.note(
+                    "nvidia-smi did not answer: memory of other processes counts as the trial's."
+                )
         device = device_of(self.device_name, request.cap_bytes)
         if request.kind == "cuda":
             torch.cuda.set_device(self.device_name)
@@ -153,8 +155,8 @@ class _Trial:
         self.found["censored"] = any(censored(one) for one in runs if one is not None)
         if self.found["censored"]:
             self.note(
-                "The allocator had to give memory back and try again: the peaks are those of a "
-                "full card, and say nothing of a larger one."
+                "The allocator had to free its cache and try again: the peaks are those of a full "
+                "GPU and say nothing about a GPU with more memory."
             )
         return self._result("completed", "")
 
@@ -162,8 +164,8 @@ class _Trial:
         """The plan on the trial's own card, which decides branches and the budget."""
         if device.kind == "cpu":
             self.note(
-                "It ran on a CPU: bytes are of the same tensors a GPU would hold, with a CPU's "
-                "kernels; its seconds say nothing of a GPU's."
+                "The trial ran on a CPU: its bytes are those of the tensors that a GPU would hold, "
+                "with CPU kernels; its seconds say nothing about a GPU."
             )
             return plan
         if device.gpu == plan.gpu:
@@ -175,9 +177,9 @@ class _Trial:
             return plan
         found, _ = try_plan({**plan.model_dump(), "gpu": device.gpu, "gpu_bytes": 0})
         self.note(
-            f"The plan cannot be made for {device.gpu}; predictions: {plan.gpu}."
+            f"The plan is not valid for {device.gpu}: the predictions are for {plan.gpu}."
             if found is None
-            else f"The plan's card is {plan.gpu}; trial and predictions are {device.gpu}."
+            else f"The plan names {plan.gpu}: trial and predictions are for {device.gpu}."
         )
         return found or plan
 
@@ -188,15 +190,15 @@ class _Trial:
             note("Weights are random: memory does not depend on them.")
             if facts.policy.experts:
                 note(
-                    "Random routers send tokens evenly to all experts; trained ones do not, and "
-                    "the busiest expert then holds more and takes longer."
+                    "Random routers send tokens evenly to all experts. Trained routers do not: "
+                    "their busiest expert needs more memory and time."
                 )
         world, how = plan.gpus - plan.rollout_gpus, sharding_of(plan)
         spread = how.fsdp == 2 or (how.ddp and not ours(code_of(plan.framework)))
         if ranks() == 1 and spread and world > 1:
             note(RANK_NOTE.format(world=world))
         if plan.batch_shape == "padded" and self.request.lengths == "full":
-            note("Rows are padded by one token: the mask is there, the rest is at the caps.")
+            note("Rows are padded by one token, so a mask exists; otherwise rows are at the caps.")
         if plan.rollout == "hf" and plan.response_tokens > cadence.ALL:
             count = len(cadence.sampled_tokens(plan.response_tokens))
             note(f"{count} tokens of each response were decoded; the others' time lies between.")
@@ -239,7 +241,7 @@ class _Trial:
             return False
         if cadence.trial_flops(plan, 1) < SMALL_FLOPS:
             return False
-        self.note("The bytes have oneDNN's scratch among them, which a GPU does not have.")
+        self.note("The bytes include oneDNN's scratch memory, which a GPU does not have.")
         return True
 
     def _of_all_ranks(self, plan: Plan, read: Readings) -> FootprintFigures:

@@ -29,7 +29,7 @@ def out_of_memory(sizing: Sizing, ended: MemoryEnded, ran: Ran) -> tuple[OutOfMe
     found = _found(ended.phase, need, capacity, instead).model_copy(
         update={"asked_bytes": ended.asked_bytes, "live_bytes": ended.live_bytes}
     )
-    return found, f"Out of memory in {ended.phase}: it asked for {asked}{live}{limit}."
+    return found, f"Out of memory in {ended.phase}: the step asked for {asked}{live}{limit}."
 
 
 def will_not_fit(sizing: Sizing) -> tuple[OutOfMemory, str]:
@@ -46,7 +46,7 @@ def will_not_fit(sizing: Sizing) -> tuple[OutOfMemory, str]:
         default=("the step", 0),
     )
     found = _found(phase, needs.bytes, sizing.capacity, instead)
-    smallest = f" The smallest trial that would: {instead[1]}." if instead else ""
+    smallest = f" The smallest trial that would fit: {instead[1]}." if instead else ""
     room = sizing.room()
     assert room is not None
     return found, (

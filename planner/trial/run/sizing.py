@@ -113,15 +113,15 @@ class Sizing:
         if room.holds(full):
             return (layers,)
         self._note(
-            f"The whole model needs {read_bytes(full.bytes)} by the dry run and "
-            f"{read_bytes(room.bytes)} are there."
+            f"By the dry run the whole model needs {read_bytes(full.bytes)}, and "
+            f"{read_bytes(room.bytes)} are available."
             if full.bytes > SHARE * room.bytes
             else f"The whole model would take about {read_seconds(full.seconds)} here, and the "
             f"limit leaves {read_seconds(room.seconds)}."
         )
         pattern = repeated(self.plan, configs_of(self.plan))
         if pattern is None:
-            self._note("The models' layers do not repeat alike, so none can be left out.")
+            self._note("The models' layers follow no repeating pattern, so none can be left out.")
             return None
         return two_depths(pattern, full, self._shallow_needs, room)
 

@@ -129,8 +129,8 @@ def judged(figures: FootprintFigures, capacity_bytes: int | None, where: str) ->
             sentence=f"{LEADS[word]}. Peak {read_bytes(peak)} of {read_bytes(capacity_bytes)}, "
             f"during {worst.name}.",
             lines=(
-                f"Measured in {where}: it fits with {1 - MARGIN:.0%} to spare up to "
-                f"{read_bytes(MARGIN * capacity_bytes)}.",
+                f"Measured in {where}: a peak of up to {read_bytes(MARGIN * capacity_bytes)} "
+                f"leaves {1 - MARGIN:.0%} to spare.",
             ),
         )
     known = [phase.seconds for phase in phases if phase.seconds is not None]

@@ -22,7 +22,7 @@ from planner.steps.vocabulary import products  # noqa: F401  (registers an opera
 class CpuBranches(Shaped):
     """What :class:`planner.dryrun.run.branches.gpu.Branches` says, of a CPU."""
 
-    notes = ("Branches of the CPU: for comparisons with real runs there, not for any card.",)
+    notes = ("CPU kernels were chosen: compare with real runs on a CPU, not with any GPU.",)
 
     def __init__(self, batch_shape: BatchShape) -> None:
         self.batch_shape = batch_shape

@@ -27,9 +27,9 @@ from planner.dryrun.run.branches.gated_delta import Chunks, Recurrence, dense, t
 FAMILIES = ("qwen3_next", "qwen3_5", "qwen3_5_moe")
 """Families of transformers whose layers call the kernels as they were read."""
 SUPPOSED = (
-    "Linear attention is counted with flash-linear-attention 0.6.0 and causal-conv1d 1.7.0, as "
-    "stand-ins that make the same tensors; install both, since without them transformers runs a "
-    "loop in plain torch that keeps about twice as much in these layers."
+    "Linear attention is counted with stand-ins for flash-linear-attention 0.6.0 and "
+    "causal-conv1d 1.7.0 that make the same tensors. Install both packages: without them "
+    "transformers runs a loop in plain torch that keeps about twice as much memory in these layers."
 )
 """What an answer says."""
 

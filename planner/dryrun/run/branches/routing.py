@@ -20,8 +20,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 EVEN = (
-    "Tokens are taken as spread evenly over the experts, which run one after another; an expert "
-    "that gets more of them needs more in its turn."
+    "Tokens are assumed to be spread evenly over the experts, which run one after another; an "
+    "expert that gets more tokens needs more memory while it runs."
 )
 EXPERTS, GATING, INDEXER = "Experts.forward", "TopKGating.forward", "Indexer.forward"
 """Ends of the names of methods whose questions are answered (transformers 5.23.0)."""
