@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Mapping
@@ -219,6 +220,20 @@ def beside(
     closed = {phase.name: int(phase.requested_bytes) for phase in phases}
     assert closed.keys() == found["dry"].keys()
     return plan, {name: (closed[name], dry) for name, dry in found["dry"].items() if dry}
+
+
+def test_a_measurement_leaves_nothing_behind() -> None:
+    """A worker lives long: what it cannot free slows every collection of what comes after."""
+    from planner.dryrun.run.tracker import Tracker
+    from planner.dryrun.run.worker import measured
+
+    def trackers() -> set[int]:
+        gc.collect()
+        return {id(one) for one in gc.get_objects() if type(one) is Tracker}
+
+    before = trackers()
+    assert "error" not in measured({**SIZES, "model_type": "gpt_bigcode"}, ["sdpa/padded/bf16"])
+    assert trackers() <= before
 
 
 @pytest.mark.parametrize(("name", "checkpointing"), CASES)

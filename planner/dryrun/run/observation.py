@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import Any
+from weakref import WeakMethod
 
 import torch
 from torch import Tensor, nn
@@ -95,8 +96,12 @@ class Body:
         for index, layer in enumerate(self.layers):
             layer.register_forward_pre_hook(partial(self._entering, index), with_kwargs=True)
             layer.register_forward_hook(partial(self._leaving, index))
+        # Python does not see that a weight holds such a hook: a cycle through it would never end.
+        handed: Any = WeakMethod(self._handed)
         for weight in filter(lambda each: each.requires_grad, model.parameters()):
-            weight.register_post_accumulate_grad_hook(self._handed)  # type: ignore[no-untyped-call]
+            weight.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                lambda each: handed()(each)
+            )
 
     def _now(self) -> int:
         return len(self.tracker.log.events)
