@@ -45,9 +45,9 @@ HEAD = """
 # What buttons promise
 
 Written by `python -m accuracy.presses`. For random plans, every button that Plan and Launch have
-was pressed. The figures on the button (verdict, peak, seconds, dollars) and what its place says
-(fits, starts, faster, cheaper, lowers the peak, no effect, no worse a verdict) are compared with
-the estimate of the plan that it gives. Of *Which GPUs* {rows} drawn rows of each plan are pressed,
+was pressed. A button states a verdict, a peak, seconds and dollars, and the heading above it makes
+a claim, such as *fits*, *faster* or *no effect*. Figures and claim are compared with the estimate
+of the plan that the button opens. Of *Which GPUs* {rows} drawn rows of each plan are pressed,
 and one of the rows that are made to fit. CI presses the buttons of a few plans in each run
 (`tests/advice/test_presses.py`).
 """

@@ -125,11 +125,11 @@ DistributedDataParallel (`tests/test_real_ddp.py`: within 0.1 %); rollouts by tr
 TABLE = """*Estimate* is the planner's figure for the row's plan, at the level that was measured:
 requested, allocated, reserved or device. *Completed* adds what the run's source code or settings
 state and no setting of a plan can express; each addition comes from the same formulas and is listed
-below the table. We looked for additions where the first error was large, so the second error
-explains that row and predicts nothing for other runs. The first error is that of the tool alone.
+below the table. We looked for additions only where the estimate's error was large, so the error of
+*completed* explains that row and predicts nothing for other runs.
 """
 
-DRY_RUN = """The same formulas beside the real training steps on fake tensors that are recorded in
+DRY_RUN = """This compares the same formulas with real training steps on fake tensors, recorded in
 [memory notes](memory-notes.md). cuBLAS workspaces, which a CPU does not have, are left out.
 """
 

@@ -120,9 +120,13 @@ class Effect:
         parts = {
             "refused": self.refused or (self.by_rule if none else set()),
             "without effect": set() if self.moves else self.idle,
-            "its script": self.script,
+            "refused by its script": self.script,
         }
-        found += [f"{kind}: {' / '.join(sorted(said))}" for kind, said in parts.items() if said]
+        found += [
+            f"{kind}: {' / '.join(sorted(said)).rstrip('.')}"
+            for kind, said in parts.items()
+            if said
+        ]
         if (framework, name) in EXPLAINED:
             found.append(EXPLAINED[framework, name])
         return "; ".join(found) or "moves no figure"

@@ -121,10 +121,13 @@ def words(seen: Sequence[Figure], held: Sequence[Figure]) -> str:
     """What intervals cover of figures that had no part in them."""
     inside, scored = coverage(seen)
     found = (
-        f"In the seen half {inside} of {scored} figures lie in the interval that the other "
-        "projects give"
+        f"Of the figures that we looked at, {inside} of {scored} lie in the interval that the "
+        "other projects give."
     )
     if held:
         inside, scored = covered(held, cells(seen))
-        found += f"; in the held half {inside} of {scored} lie in the intervals of the seen half"
-    return found + "."
+        found += (
+            f" Of the held-out figures, {inside} of {scored} lie in the intervals taken from the "
+            "figures that we looked at."
+        )
+    return found

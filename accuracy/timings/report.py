@@ -165,7 +165,7 @@ def table(figures: Sequence[Figure]) -> str:
     for one in figures:
         assumed.setdefault(one.assumed, {})[one.id] = one.project
     lines += ["", "Planned as:", ""]
-    lines += [f"- {words}: {_named(ids)}." for words, ids in assumed.items()]
+    lines += [f"- {words.rstrip('.')}: {_named(ids)}." for words, ids in assumed.items()]
     return "\n".join(lines)
 
 

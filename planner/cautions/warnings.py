@@ -63,8 +63,8 @@ def _reference(scene: Scene) -> Iterator[str]:
         other = "copy or offloaded" if plan.finetuning == "full" else "adapter-disabled"
         yield (
             f"Responses are new in each step, so {plan.reference} cannot be computed before the "
-            "run: the same number of other GPUs of this kind scores the responses before every "
-            "update, and the step waits for the scores. The reference's "
+            "run. The plan assumes a second set of GPUs, as many and of the same kind, that scores "
+            "the responses before every update while the step waits. The reference's "
             f"{weights} of weights on those GPUs are not counted; set reference to {other} to "
             "score on the plan's GPUs."
         )

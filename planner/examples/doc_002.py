@@ -122,8 +122,8 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         "bf16's numbers", "minor numerical differences, negligible in practice",
         tested=(SOURCE,),
         judged="no derivation",
-        why="The document does not measure how bf16's numbers differ. Its adapters have fp32 "
-        "master weights, so at least their updates are not rounded away.",
+        why="The document does not measure how far results in bf16 differ from fp32. Its adapters "
+        "have fp32 master weights, so at least their updates are not rounded away.",
     ),
     Claim(
         "Model weights (×3), before", "~48 GB", 48, "GB",
@@ -228,9 +228,9 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Recomputation's cost", "~10-20% slower", 15, "%",
         truth=Working("forward / (forward + 2 * forward)", {"forward": 1}),
-        why="In operations, recomputation adds one forward to a step of one forward and a backward "
-        "that costs two forwards. With adapters the backward costs little more than one forward, "
-        "so recomputation makes a step about 50% slower.",
+        why="Counted in FLOPs, a step costs three forwards, because the backward counts as two, "
+        "and recomputation adds a fourth. With adapters the backward costs little more than one "
+        "forward, so recomputation makes a step about 50% slower.",
     ),
 ))
 """The document's numbers, in its order."""

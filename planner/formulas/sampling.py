@@ -94,8 +94,8 @@ STORED_CHUNK = Formula(
     "minimum(chunk_prompts, prompts) * dimensions * value_bytes",
     category="buffers",
     source=PIPELINE,
-    why="While a chunk is read or written, its copy in the stored dtype exists beside the array "
-    "that it is converted from or to.",
+    why="While a chunk is read or written, it is in memory twice: in the stored dtype and in the "
+    "working dtype.",
 )
 GROUPS = Formula(
     "row groups of Parquet files",

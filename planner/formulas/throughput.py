@@ -20,9 +20,9 @@ MODEL_FLOPS_UTILIZATION = Rate(
     "model_flops / (update_seconds * peak_flops_per_second)",
     unit="share of the peak",
     source=PALM,
-    why="The FLOPs that forward and backward need at least, divided by those that the card could "
-    "do at its peak in the same time. Forward and backward need 6 FLOPs per parameter and token (4 "
-    "where adapters train), plus those of attention.",
+    why="The minimum FLOPs of forward and backward, divided by the FLOPs that the card could do at "
+    "its peak in the time of the update. Forward and backward need 6 FLOPs per parameter and token "
+    "(4 where adapters train), plus those of attention.",
     ignores="recomputation; attention is counted as the mask needs it, half of what PaLM counts",
 )
 HARDWARE_FLOPS_UTILIZATION = Rate(

@@ -28,8 +28,8 @@ EMBEDDING_OUTPUT = Formula(
     "tokens * hidden * value_bytes",
     category="activations",
     source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
-    why="The adapters' backward ends at the embedding's output, so this tensor outlives the first "
-    "layer's backward.",
+    why="The backward through the adapters goes on to the embedding's output, so the embedding's "
+    "output is still alive after the first layer's backward.",
 )
 EMBEDDING_AGAIN = "embedding's all-gather again"
 """The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""

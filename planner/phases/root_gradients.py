@@ -33,7 +33,8 @@ HEAD_GRADIENT = Formula(
     "head_parameters * value_bytes * (1 - passes_on)",
     category="gradients",
     source="torch autograd: the head's weight gradient is the first of the backward",
-    why="With one micro-batch only the head's gradient is alive when the layers' backward begins.",
+    why="With one micro-batch, no gradient but the head's is alive when the layers' backward "
+    "begins.",
 )
 
 

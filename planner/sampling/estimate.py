@@ -313,5 +313,7 @@ def _warnings(plan: SamplingPlan, durations: dict[str, Duration]) -> Sequence[st
     if plan.index == "faiss-ivf":
         found.append("The recall of an IVF index is unknown until a run measures it.")
     if any(one.assumed for one in durations.values()):
-        found.append("Times use assumed rates; a run first measures your machine for ten seconds.")
+        found.append(
+            "These times assume typical rates. A run first measures your machine for ten seconds."
+        )
     return found

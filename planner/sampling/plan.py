@@ -124,7 +124,7 @@ def remedy(field: str) -> str:
     elif info.annotation is int:
         kind = "Give a whole number within its limits"
     else:
-        kind = "Give a name of letters, digits and . _ / -"
+        kind = "Give a name of letters, digits and the characters . _ / -"
     return f"{kind}. It means: {info.description}"
 
 

@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "neighbours",
         lambda p: p.neighbours >= p.prompts,
-        "A prompt has only prompts - 1 neighbours, because it is not its own neighbour.",
+        "A prompt is not its own neighbour, so it has fewer neighbours than there are prompts.",
         "Lower neighbours.",
     ),
     Rule(

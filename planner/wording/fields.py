@@ -194,8 +194,8 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "temperature": FieldText(
         "Temperature",
-        "The loss also divides logits by the temperature, which makes another copy of the logits "
-        "in verl, and where the softmax runs in the logits' own dtype.",
+        "The loss also divides logits by the temperature. The division makes another copy of the "
+        "logits in verl, and in any loss whose softmax runs in the logits' own dtype.",
     ),
     "liger": FieldText(
         "Liger kernels",

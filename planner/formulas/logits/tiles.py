@@ -50,7 +50,7 @@ COMPACT = Formula(
     "item_bytes * tokens * hidden",
     category="logits",
     source="trl 1.16.0 trl/trainer/utils.py, add_fused_lm_head; read 2026-10",
-    why="Before the head's GEMM TRL copies the rows that have a label, and it keeps that copy.",
+    why="Before the head's GEMM, TRL copies the rows that have a label and keeps that copy.",
 )
 COMPACT_BYTES = 8 + 1
 """Per scored token: its label gathered as int64, and one bool of the mask."""

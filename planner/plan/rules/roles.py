@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
         "reference",
         lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference,
         "No framework's trainer has this reference form.",
-        "Set framework to plain, or reference to copy, offloaded, adapter-disabled or "
+        "Set framework to plain, or set reference to one of: copy, offloaded, adapter-disabled, "
         "cached-logprobs.",
     ),
     Rule(
