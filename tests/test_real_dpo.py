@@ -19,7 +19,7 @@ from planner.launch.export import why_not
 from planner.plan import Plan
 from planner.setup.quantities import quantities
 from planner.steps.stage import DTYPES, Stage
-from planner.steps.vocabulary import preference_loss, sequence_log_probs, token_log_probs
+from planner.steps.vocabulary import preference_loss, token_log_probs
 from planner.sweeps.table import sweep
 from test_real_steps import CONFIGS, CUBLAS
 
@@ -88,7 +88,7 @@ class Step:
             logits_dtype=DTYPES[self.plan.logits_dtype],
             softcap=getattr(causal.config, "final_logit_softcapping", None) or 0.0,
         ).log_probs[:, -self.plan.response_tokens - 1 : -1]
-        return sequence_log_probs(taken, torch.ones_like(taken, dtype=torch.bool))
+        return (taken * torch.ones_like(taken, dtype=torch.bool)).sum(-1)
 
     def run(self) -> dict[str, int]:
         plan = self.plan

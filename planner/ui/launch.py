@@ -24,6 +24,7 @@ from planner.units import read_count
 from planner.wording import choices
 from planner.wording.display import plain
 from planner.wording.fields import labelled, short_label
+from planner.wording.subjects import ELSEWHERE, OTHERS
 
 LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
 
@@ -73,6 +74,13 @@ def show(plan: Plan, framework: str) -> None:
     if launch.notes:
         st.subheader("What to know", anchor=False)
         st.markdown("\n".join(f"- {note}" for note in launch.notes))
+
+
+def elsewhere() -> None:
+    """For whom there are no files yet, and what to do meanwhile."""
+    with st.expander("Slurm and other frameworks"):
+        lines = [f"- **{one.title}.** {one.says}" for one in OTHERS if one.key in ELSEWHERE]
+        st.markdown("\n".join(lines))
 
 
 DRAWN = {"": "Uniform", ONLINE: "Density-weighted"}

@@ -147,17 +147,6 @@ def test_a_freed_block_joins_both_free_neighbours() -> None:
     assert tiles(allocator) == [[(20 * MIB, False)]]
 
 
-def test_inactive_split_is_what_a_used_segment_keeps_cached() -> None:
-    allocator = Allocator()
-    allocator.allocate(1, 4 * MIB)  # 4 | 16 free
-    assert allocator.inactive_split_bytes == 16 * MIB
-    allocator.allocate(2, 30 * MIB)
-    allocator.free(2)  # cached whole: could be given back, so not split
-    assert allocator.inactive_split_bytes == 16 * MIB
-    allocator.free(1)
-    assert allocator.inactive_split_bytes == 0
-
-
 def test_streams_do_not_share() -> None:
     allocator = Allocator()
     allocator.allocate(1, 12 * MIB, stream=0)
@@ -334,7 +323,6 @@ def test_a_survivor_in_the_middle_pins_a_segment() -> None:
     allocator.allocate(4, 22 * MIB)
     assert allocator.allocated_bytes == 26 * MIB
     assert allocator.reserved_bytes == 46 * MIB
-    assert allocator.inactive_split_bytes == 20 * MIB
 
 
 def test_settings_of_the_large_segment() -> None:

@@ -118,12 +118,6 @@ def test_the_end_of_the_range_is_used_last() -> None:
     assert allocator.reserved_bytes == 20 * MIB
 
 
-def test_no_split_statistic_for_expandable_segments() -> None:
-    allocator = Allocator(ON)
-    allocator.allocate(1, 12 * MIB)
-    assert allocator.inactive_split_bytes == 0
-
-
 def test_switched_off_later_allocations_do_not_use_its_blocks() -> None:
     allocator = Allocator(ON)
     allocator.allocate(1, 12 * MIB)

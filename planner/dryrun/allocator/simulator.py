@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 
 from planner.dryrun.allocator.block import ADDRESS_BITS, ALLOCATED, PENDING, Block, Pool
 from planner.dryrun.allocator.driver import Driver, OutOfDeviceMemory
-from planner.dryrun.allocator.release import is_split, release_all
+from planner.dryrun.allocator.release import release_all
 from planner.dryrun.allocator.rounding import block_size
 from planner.dryrun.allocator.segments import Segment, describe
 from planner.dryrun.allocator.settings import AllocatorSettings
@@ -87,19 +87,6 @@ class Allocator:
     @expandable_segments.setter
     def expandable_segments(self, enabled: bool) -> None:
         self._supply.expandable_segments = enabled
-
-    @property
-    def inactive_split_bytes(self) -> int:
-        """Cached blocks whose segment is partly in use, so that it cannot be given back.
-
-        As in torch, expandable segments are left out. Counted when asked for.
-        """
-        return sum(
-            block.size
-            for pool in self._supply.pools()
-            for block in pool.blocks.values()
-            if block.virtual is None and is_split(block)
-        )
 
     def allocate(self, key: int, size_bytes: int, stream: int = 0, label: str = "") -> None:
         """Allocate ``size_bytes`` on a stream.

@@ -8,5 +8,4 @@ from planner.steps.vocabulary.certainty import self_certainty as self_certainty
 from planner.steps.vocabulary.log_probs import LogProbs as LogProbs
 from planner.steps.vocabulary.log_probs import token_log_probs as token_log_probs
 from planner.steps.vocabulary.preference import preference_loss as preference_loss
-from planner.steps.vocabulary.preference import sequence_log_probs as sequence_log_probs
 from planner.steps.vocabulary.sft import sft_loss as sft_loss

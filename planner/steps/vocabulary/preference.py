@@ -9,11 +9,6 @@ import torch
 import torch.nn.functional as F
 
 
-def sequence_log_probs(log_probs: torch.Tensor, learned: torch.Tensor) -> torch.Tensor:
-    """Log-probability of each response: ``[rows, T]`` summed where ``learned`` is true."""
-    return (log_probs * learned).sum(-1)
-
-
 def preference_loss(
     policy: torch.Tensor, reference: torch.Tensor, *, beta: float = 0.1
 ) -> torch.Tensor:
