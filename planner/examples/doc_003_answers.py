@@ -85,8 +85,8 @@ CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
         judged="does not follow",
         tested=(COUNTED, FLAT),
         why="Offline mode saves no memory, and a flat index holds every vector. Streaming with an "
-        "inverted file saves memory, and so do hidden states instead of logits: 14.3 GB for 2.8 "
-        "million prompts.",
+        "exact search saves memory, because that search holds a few chunks at a time. Hidden "
+        "states instead of logits save memory, too: 14.3 GB for 2.8 million prompts.",
     ),
     Claim(
         "Is current code safe?", "Yes, well-designed (100%)",

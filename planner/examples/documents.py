@@ -73,8 +73,8 @@ DOCUMENTS: tuple[Document, ...] = (
         number="002",
         title=doc_002.TITLE,
         finding="A step of the run needs **nearly twice the GPU's memory**. The document's changes "
-        "cure that, except in the first step, where the change that matters most, checkpointing, "
-        "is not on yet.",
+        "cure that. In the first step the change that matters most, checkpointing, is not on yet, "
+        "so that step has the highest peak.",
         words="**GRADE** trains through the generated text itself, so the work of all tokens is "
         "kept until the end. **Checkpointing** computes that work again instead of keeping it; "
         "the library does so only in training mode, which this code enters after its first step.",
