@@ -121,7 +121,7 @@ def test_trials_of_a_device_run_one_by_one_and_a_new_app_finds_them(tmp_path: Pa
     ("choices", "status", "said"),
     [
         ({"limit_seconds": 1.0}, ("timed out", "will not fit"), "1.00 s"),
-        ({"host_limit_bytes": 120 * 2**20}, ("host memory",), "120 MiB were allowed"),
+        ({"host_limit_bytes": 120 * 2**20}, ("host memory",), "the limit is 120 MiB"),
     ],
 )
 def test_limits_end_a_trial(

@@ -86,7 +86,7 @@ def test_what_cannot_be_is_said_by_label_and_stays_in_the_address() -> None:
     app.number_input(key="sampling:neighbours").set_value(1024).run()
     app.number_input(key="sampling:prompts").set_value(500).run()
     assert "do not work together" in app.error[0].value
-    assert "**Neighbours (k)**: A prompt has only" in words(app)
+    assert "**Neighbours (k)**: A prompt is not its own neighbour" in words(app)
     assert not app.metric
     assert app.query_params["neighbours"] in ("1024", ["1024"])
 
