@@ -89,6 +89,6 @@ def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -
     expect(page.get_by_text("Given up; the texts are still here.")).to_be_visible()
     settle(page)
     begin.click()
-    expect(page.get_by_text("Counted 24,000 texts of answers.jsonl, 301 to 301")).to_be_visible()
+    expect(page.get_by_text("Counted 24,000 texts of answers.jsonl, from 301 to")).to_be_visible()
     expect(page.get_by_text("Responses of 301 tokens on average").first).to_be_visible()
     expect(page.get_by_text("AttributeError")).to_have_count(0)

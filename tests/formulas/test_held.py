@@ -211,7 +211,7 @@ def test_the_sentence_says_what_may_be_needed(found: Footprint) -> None:
     assert again.device_bytes <= 0.9 * again.budget_bytes and again.high_bytes > again.budget_bytes
     assert again.verdict.word == "tight"
     most = f"{again.high_bytes / 2**30:,.1f} GiB"
-    assert f"up to {most}" in again.verdict.sentence
+    assert f"upper bound {most}" in again.verdict.sentence
     assert not [line for line in again.verdict.lines if most in line], "told once"
 
 

@@ -87,7 +87,7 @@ def test_a_mixture_fits_only_where_its_worst_is_below_the_card() -> None:
     dense = estimate(small.changed(batch_shape="full"))
     assert dense.verdict.word == "fits" and one.device_bytes < 0.9 * one.budget_bytes
     many = estimate(small.changed(prompts_per_step=2048, prompts_per_update=2048))
-    assert many.verdict.word == "tight" and "up to" in many.verdict.sentence
+    assert many.verdict.word == "tight" and "upper bound" in many.verdict.sentence
     layer = 2 * 256 * 8 * (3 * 2048 + 4 * 1024) * 2
     assert many.budget_bytes < many.high_bytes <= many.budget_bytes + layer
     assert left(many)[0].bytes == 0 and many.device_bytes == one.device_bytes

@@ -240,7 +240,7 @@ def test_what_nobody_knows_of_processes_and_rays_store_has_bounds() -> None:
     of_host = next(one for one in told.verdict.limits if one.name == HOST)
     assert not told.blockers and told.verdict.word == of_host.word == "tight"
     assert of_host.high_bytes == found.host_high_bytes > of_host.budget_bytes
-    assert f"up to {of_host.high_bytes / GIB:,.1f} GiB" in told.verdict.sentence
+    assert f"upper bound {of_host.high_bytes / GIB:,.1f} GiB" in told.verdict.sentence
     enough = estimate(plan.changed(host_ram_per_node=found.host_high_bytes)).verdict
     assert enough.word == "fits" and "host" not in enough.sentence
 
