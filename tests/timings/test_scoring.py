@@ -247,7 +247,7 @@ def test_a_project_has_no_part_in_its_own_interval() -> None:
     assert intervals.coverage([*alike, *other]) == (10, 15)
     assert intervals.covered(other, intervals.cells(alike)) == (0, 5)
     assert "10 of 15" in intervals.words([*alike, *other], [])
-    assert "held half 0 of 5" in intervals.words(alike, other)
+    assert "held-out figures, 0 of 5" in intervals.words(alike, other)
 
 
 def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def take() -> None:
     """Hand over what was typed; inputs that may not be empty are drawn again as they were."""
     drawn = _drawn()
     number = str(st.session_state.get(EDITION, ""))
-    seen = int(number) if number.isdecimal() else None
+    seen = int(number[:15]) if number.isdecimal() else None
     for key, before in [*drawn.items()]:
         if key not in st.session_state:
             continue
