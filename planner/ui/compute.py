@@ -122,6 +122,11 @@ def longest_responses(plan: Plan) -> str:
     return late.longest_responses(_estimated(plan, None))
 
 
+def rests_on(plan: Plan) -> tuple[Speeds | None, Factors | None, DryRun | None]:
+    """What of this visit the figures of a plan and of its edits are taken with."""
+    return session.speeds(), session.calibration(), counted_from(plan)
+
+
 def price(plan: Plan) -> Cost:
     """What the plan costs; not kept, since a price grows old."""
     return cost(shown(plan))
@@ -129,25 +134,25 @@ def price(plan: Plan) -> Cost:
 
 def advice(plan: Plan) -> Advice:
     """Advice on a plan, by the same errors as its footprint; worked out part by part."""
-    known, factors = own_comparisons(plan.method), session.calibration()
-    return _advice(plan, session.speeds(), known, counted_from(plan), factors)
+    return _advice(plan, own_comparisons(plan.method), *rests_on(plan))
 
 
 @lru_cache(maxsize=16)
 def _advice(
     plan: Plan,
-    speeds: Speeds | None,
     known: tuple[Compared, ...],
-    base: DryRun | None,
+    speeds: Speeds | None,
     factors: Factors | None,
+    base: DryRun | None,
 ) -> Advice:
     judge = partial(_judged, speeds=speeds, known=known, base=base, factors=factors)
     return Advice(judge(plan), judge, give_way, in_the_way)
 
 
-def judge() -> Judge:
-    """What gives other plans' footprints, as this visitor's pages judge them; none is kept."""
-    return partial(_judged, speeds=session.speeds(), known=None)
+def judge(plan: Plan) -> Judge:
+    """What gives footprints of a plan's edits, as this visitor's pages judge them; none is kept."""
+    speeds, factors, base = rests_on(plan)
+    return partial(_judged, speeds=speeds, known=None, base=base, factors=factors)
 
 
 def _judged(

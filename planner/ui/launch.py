@@ -16,7 +16,6 @@ from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.query import to_query
 from planner.plan.trainers import exporting
-from planner.speeds import Speeds
 from planner.ui import compute, messages
 from planner.ui.elements import download, segments
 from planner.ui.state import address, session
@@ -79,8 +78,8 @@ def show(plan: Plan, framework: str) -> None:
 def elsewhere() -> None:
     """For whom there are no files yet, and what to do meanwhile."""
     with st.expander("Slurm and other frameworks"):
-        lines = [f"- **{one.title}.** {one.says}" for one in OTHERS if one.key in ELSEWHERE]
-        st.markdown("\n".join(lines))
+        others = (one for one in OTHERS if one.key in ELSEWHERE)
+        st.markdown("\n".join(f"- **{one.title}.** {one.says}" for one in others))
 
 
 DRAWN = {"": "Uniform", ONLINE: "Density-weighted"}
@@ -142,7 +141,7 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
     try:
         with st.spinner("Looking for the nearest plan that fits…"):
             near, able = _offered(
-                plan, framework, frozenset(session.draft().chosen), session.speeds()
+                plan, framework, frozenset(session.draft().chosen), compute.rests_on(plan)
             )
     except ValueError:
         return
@@ -172,10 +171,10 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
 
 @lru_cache(maxsize=16)
 def _offered(
-    plan: Plan, framework: str, chosen: frozenset[str], speeds: Speeds | None
+    plan: Plan, framework: str, chosen: frozenset[str], rests_on: object
 ) -> tuple[Plan, Plan | None]:
-    """Kept, since a search for what fits takes seconds; ``speeds`` are what it is judged by."""
-    return offered(plan, framework, chosen, compute.judge(), compute.give_way)
+    """Kept, since a search for what fits takes seconds; it is judged by what the page rests on."""
+    return offered(plan, framework, chosen, compute.judge(plan), compute.give_way)
 
 
 def _files(launch: Launch) -> None:

@@ -33,6 +33,16 @@ def test_factors_stay_in_the_address_and_correct_every_figure_of_the_page() -> N
     assert app.metric[0].value == f"{before:.1f} GiB" and "Closed form]" in words(app)
 
 
+def test_an_ablation_starts_from_the_corrected_figure() -> None:
+    corrected = f"{2 * estimate(PLAN).device_bytes / 2**30:.1f} GiB"
+    for calibration in ("", link()):
+        app = opened(preset="grpo-7b@1", **({"calibration": calibration} if calibration else {}))
+        app.segmented_control(key="explore view").set_value("Ablation").run()
+        app.segmented_control(key="ablation measure").set_value("GPU peak").run()
+        said = [str(chart.proto) for chart in app.get("vega_lite_chart")]
+        assert any(f"line: the plan, {corrected}" in one for one in said) == bool(calibration)
+
+
 def test_factors_of_another_card_change_nothing_and_say_why() -> None:
     said = words(opened(preset="grpo-7b@1", calibration=link(gpu="b200"))).replace("\\", "")
     assert "nothing is corrected" in said and "gpu: the calibration is of b200" in said

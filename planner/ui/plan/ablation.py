@@ -13,7 +13,6 @@ from planner.charts import ablation as charts
 from planner.charts.seconds import unit_of
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.speeds import Speeds
 from planner.ui import compute
 from planner.ui.elements import ink, segments
 from planner.ui.plan.seconds import NO_TIME
@@ -56,8 +55,8 @@ def show(footprint: Footprint) -> None:
             plan,
             tuple(names),
             MEASURES[measure],
-            session.speeds(),
-            _Made([known[name] for name in names], compute.judge()),
+            compute.rests_on(plan),
+            _Made([known[name] for name in names], compute.judge(plan)),
         )
     _draw(found, footprint, measure)
 
@@ -77,7 +76,7 @@ class _Made:
 
 @lru_cache(maxsize=32)
 def _found(
-    plan: Plan, names: tuple[str, ...], measure: Measure, speeds: Speeds | None, made: _Made
+    plan: Plan, names: tuple[str, ...], measure: Measure, rests_on: object, made: _Made
 ) -> Ablation:
     return ablation(plan, made.chosen, made.judge, measure=measure, progress=compute.give_way)
 

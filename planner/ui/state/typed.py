@@ -78,9 +78,7 @@ def take() -> None:
 
 def sign() -> None:
     """Draw the hidden input, after all others: the browser sends back which edition it has."""
-    latest = str(st.session_state.get(LATEST, 0))
-    if st.session_state.get(EDITION) != latest:
-        st.session_state[EDITION] = latest
+    st.session_state[EDITION] = str(st.session_state.get(LATEST, 0))
     st.text_input("Edition", key=EDITION, label_visibility="collapsed")
 
 
