@@ -248,8 +248,8 @@ HEAD = """# What every framework makes of every field
 `PYTHONPATH=. python tests/field_effects.py` writes this page; a test compares the page with the
 script's output. Each field was set to other values in small plans of every kind. *Honoured*: a
 figure of the estimate moves. *Refused*: there is no such plan, in these words. *Without effect*:
-what the plan says elsewhere decides, and a note says so. *Its script*: the estimate has the value
-as it is named, and `launch` refuses it.
+what the plan says elsewhere decides, and a note says so. *Refused by its script*:
+the estimate has the value as it is named, and `launch` refuses it.
 """
 
 

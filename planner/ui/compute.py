@@ -56,8 +56,7 @@ def footprint(plan: Plan) -> Footprint:
     Its times are by the link's benchmark where that holds for the plan. That of the page's own plan
     is incomplete while the link asked for more than can be planned.
     """
-    found = _estimated(plan, holding(session.speeds(), plan))
-    return _whole(plan, stated(found, own_comparisons(plan.method)))
+    return _whole(plan, _stated(plan, None))
 
 
 def shown(plan: Plan) -> Footprint:
@@ -65,21 +64,24 @@ def shown(plan: Plan) -> Footprint:
 
     Its estimate alone where there is neither.
     """
-    found = uncorrected(plan)
+    found = _stated(plan, counted_from(plan))
     return _whole(plan, _corrected(session.calibration(), found))
 
 
 def uncorrected(plan: Plan) -> Footprint:
-    """The same without the link's trials."""
-    base = counted_from(plan)
-    if base is None:
-        return footprint(plan)
-    found = counted(base, _estimated(plan, holding(session.speeds(), plan)))
-    return _whole(plan, stated(found, own_comparisons(plan.method)))
+    """What pages would say of a plan without the link's trials."""
+    return _whole(plan, _stated(plan, counted_from(plan)))
+
+
+def _stated(plan: Plan, base: DryRun | None) -> Footprint:
+    """The estimate, counted from a dry run if one is given, with the error that is stated of it."""
+    found = _estimated(plan, holding(session.speeds(), plan))
+    found = found if base is None else counted(base, found)
+    return stated(found, own_comparisons(plan.method))
 
 
 def _corrected(factors: Factors | None, found: Footprint) -> Footprint:
-    """The same with the factors of trials, where they hold for it."""
+    """The footprint, corrected by the factors of trials where they hold for it."""
     holds = factors is not None and not obstacle(factors, found)
     return apply(factors, found).footprint if factors is not None and holds else found
 
@@ -123,7 +125,7 @@ def longest_responses(plan: Plan) -> str:
 
 
 def rests_on(plan: Plan) -> tuple[Speeds | None, Factors | None, DryRun | None]:
-    """What of this visit the figures of a plan and of its edits are taken with."""
+    """The benchmark, the trials and the dry run that figures of a plan and its edits rest on."""
     return session.speeds(), session.calibration(), counted_from(plan)
 
 
@@ -150,7 +152,7 @@ def _advice(
 
 
 def judge(plan: Plan) -> Judge:
-    """What gives footprints of a plan's edits, as this visitor's pages judge them; none is kept."""
+    """The function that estimates a plan's edits as this visitor's pages do; it caches nothing."""
     speeds, factors, base = rests_on(plan)
     return partial(_judged, speeds=speeds, known=None, base=base, factors=factors)
 

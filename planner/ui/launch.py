@@ -76,7 +76,7 @@ def show(plan: Plan, framework: str) -> None:
 
 
 def elsewhere() -> None:
-    """For whom there are no files yet, and what to do meanwhile."""
+    """Name schedulers and frameworks without launch files, and say what to do meanwhile."""
     with st.expander("Slurm and other frameworks"):
         others = (one for one in OTHERS if one.key in ELSEWHERE)
         st.markdown("\n".join(f"- **{one.title}.** {one.says}" for one in others))

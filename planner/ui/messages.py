@@ -63,7 +63,7 @@ def _to_correct(reading: Reading) -> None:
 
 
 def about_the_calibration() -> None:
-    """By what the link's trials correct the page, and what the verdict is without them."""
+    """Say that the link's trials correct the page, and what the verdict is without them."""
     factors, plan = session.calibration(), session.draft().plan
     if factors is None or plan is None:
         return

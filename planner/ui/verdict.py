@@ -12,7 +12,6 @@ from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
 from planner.methods import method_of
 from planner.phases import engine
-from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
 from planner.throughput import throughput
@@ -54,13 +53,13 @@ def headline(footprint: Footprint) -> None:
             tell(TONES[used.word], used.sentence)
         about = plain(whole_subject(footprint.plan))
         about = f"The rest: {about}" if footprint.verdict.incomplete else about
-        st.caption(f"{basis(footprint.plan)}  \n{about}")
+        st.caption(f"{basis(footprint)}  \n{about}")
 
 
-def basis(plan: Plan) -> str:
+def basis(footprint: Footprint) -> str:
     """A badge: which rung the figures rest on, and what the closed form alone says."""
-    base, found = compute.counted_from(plan), compute.shown(plan)
-    if found.error == LEFT:
+    plan, base = footprint.plan, compute.counted_from(footprint.plan)
+    if footprint.error == LEFT:
         before = session.read(compute.uncorrected(plan).device_bytes)
         return f":violet-badge[:material/speed: Corrected by trials] Without them: {before}."
     if base is None:

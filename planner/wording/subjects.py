@@ -272,7 +272,7 @@ OTHERS: tuple[Subject, ...] = (
 )
 """What no field of a plan is."""
 ELSEWHERE = ("slurm", "openrlhf", "nemo-rl", "unsloth", "other frameworks")
-"""Those that Launch writes nothing for."""
+"""Subjects that Launch writes no files for."""
 NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
 """Fields that have no input of their own in the sidebar."""
 NO_MEMORY = "This setting changes time and money, not GPU memory."

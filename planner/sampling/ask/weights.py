@@ -1,4 +1,4 @@
-"""The file of weights: what it was made of. The training script reads it and refuses stale ones.
+"""Provenance of a file of weights, by which the training script refuses stale weights.
 
 ``weights.parquet`` has a row a prompt, in the file's order: ``place``, ``key`` (see
 :func:`planner.sampling.ask.prompts.key_of`), ``distance`` (mean to the neighbours) and ``weight``

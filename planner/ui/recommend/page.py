@@ -50,10 +50,10 @@ def page(plan: Plan) -> None:
 
 
 def _await_dry_runs(mine: Asked, seen: tuple[object, ...]) -> None:
-    """Draw the page again once a dry run ends; the script waits, since here one can press Apply.
+    """Wait in the script until a dry run begins or ends, then draw the page again.
 
-    A fragment's poll that left the browser before the page turned would have the browser take the
-    new page's elements for the old page's, and remove them.
+    No fragment polls here, because Apply turns the page: a poll that left the browser before that
+    would have the browser take the new page's elements for the old page's, and remove them.
     """
     place = st.empty()
     while mine.running and mine.state() == seen:
@@ -64,7 +64,7 @@ def _await_dry_runs(mine: Asked, seen: tuple[object, ...]) -> None:
 
 
 def _searching(mine: Asked, seen: tuple[object, ...]) -> None:
-    """How far the search is, and the way out; only this runs again meanwhile."""
+    """Show how far the search is, and Cancel; only this fragment runs again meanwhile."""
     searching = mine.searching
     if mine.state() != seen or not searching.running:
         st.rerun()  # the whole page: something began or ended

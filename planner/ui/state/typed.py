@@ -26,7 +26,7 @@ EDITION, LATEST = "edition", "latest edition"
 
 
 class Drawn(NamedTuple):
-    """The value an input was drawn with, what to do with another, and whether it may be empty.
+    """What an input was drawn with, what to do with another value, and whether it may be empty.
 
     The app itself set the value in ``edition``, where ``replaced`` had been; 0 where it never did.
     """
@@ -77,7 +77,7 @@ def take() -> None:
 
 
 def sign() -> None:
-    """Draw the hidden input, after all others: the browser sends back which edition it has."""
+    """Draw the hidden input, after all others; its value says which edition the browser has."""
     st.session_state[EDITION] = str(st.session_state.get(LATEST, 0))
     st.text_input("Edition", key=EDITION, label_visibility="collapsed")
 
