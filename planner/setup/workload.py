@@ -13,16 +13,14 @@ from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
-from planner.frameworks import framework_named
 from planner.numeric import Num, some
-from planner.setup.models import ModelSetup
+from planner.plan.fields import FLASH
+from planner.plan.frameworks import framework_named
 from planner.setup.setup import Setup
+from planner.values.model_setup import ModelSetup
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
-
-FLASH = ("flash", "flash_attention_3")
-"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:

@@ -12,8 +12,8 @@ from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.loss import foreign
+from planner.plan.references import frozen_adapter
 from planner.plan.trainers import exported_by, trainer_of
-from planner.setup.references import frozen_adapter
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:

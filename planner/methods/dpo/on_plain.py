@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.frameworks.program import Program, of_fields
-from planner.frameworks.trainer import Trainer
+from planner.launch.templates import Program, of_fields
+from planner.values.trainer import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles

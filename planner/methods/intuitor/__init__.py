@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.frameworks import framework_named
-from planner.frameworks.loss import POLICY as POLICY_LOSS
 from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
-from planner.methods.method import POLICY, REFERENCE, Method
+from planner.plan.frameworks import framework_named
 from planner.rule import NoEffect, Rule
+from planner.values.loss_code import POLICY as POLICY_LOSS
+from planner.values.method import POLICY, REFERENCE, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
 
 if TYPE_CHECKING:

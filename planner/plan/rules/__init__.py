@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planner.frameworks import framework_named
-from planner.methods import method_of, methods, variations
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of, methods, variations
 from planner.plan.rules import adapters, batches, gpus, not_modelled, precision, roles, savers
 from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem

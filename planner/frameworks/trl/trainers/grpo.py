@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.frameworks.dealing import whole
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.rule import Rule
+from planner.values.dealing import whole
+from planner.values.trainer import Trainer
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

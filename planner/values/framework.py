@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.frameworks.host_side import HostSide
-from planner.frameworks.loss import LossCode
-from planner.frameworks.word import Word
 from planner.rule import Rule
+from planner.values.host_side import HostSide
+from planner.values.loss_code import LossCode
+from planner.values.word import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.methods import method_of
+from planner.plan.methods import method_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

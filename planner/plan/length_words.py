@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.lengths.planned import lengths_of, says_prompts
 from planner.lengths.shape import Histogram, Uniform
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import typical
+from planner.plan.lengths import lengths_of, says_prompts
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
