@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.plan import Plan
+
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
-    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from planner import catalog
 from planner.catalog import Gpu, Model
 from planner.catalog.architecture import EXPERTS, Architecture
 from planner.numeric import Num
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.problem import Problem
 from planner.rule import NOT_YET
 from planner.speeds import Speeds
 from planner.values.model_setup import Config
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 KNOWN_TORCH = ("2.13.0",)
 """PyTorch versions whose allocator and workspaces are known."""

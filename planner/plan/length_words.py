@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.lengths.shape import Histogram, Uniform
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import typical
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.lengths import lengths_of, says_prompts
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def words(plan: Plan) -> str:

@@ -7,15 +7,13 @@ planned as named, by the code of this project's step (:data:`planner.values.loss
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.values.framework import Framework
 from planner.values.loss_code import CROSS_ENTROPY, LossCode
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def loss_of(plan: Plan) -> LossCode:

@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner import registry
+from planner.plan.fields import PlanFields as Plan
 from planner.values.method import Method, Variation
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 @cache

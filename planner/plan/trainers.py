@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 from planner import registry
+from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.methods import folder_of, methods
 from planner.values.trainer import Trainer
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 @cache

@@ -6,21 +6,18 @@ Works on a plan and on a sweep's grid alike (see :mod:`planner.numeric`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div, maximum, minimum, where
+from planner.plan import Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.lengths import lengths_of, prompt_of, says_prompts
 from planner.plan.methods import method_of
 from planner.values.dealing import dealt
 from planner.values.dtypes import BYTES
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VECTOR_FIELDS: tuple[str, ...] = (
     "gpus",

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planner.plan import references
+from planner.plan import Plan, references
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.plan.stored import autocasts, stored
@@ -34,9 +34,6 @@ from planner.values.step_phases import (
     Moment,
     StepPhase,
 )
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

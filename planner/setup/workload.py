@@ -5,7 +5,7 @@ The estimate sums over it; a plan's own validation asks whether formulas cover i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,13 +14,11 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
 from planner.numeric import Num, some
+from planner.plan import Plan
 from planner.plan.fields import FLASH
 from planner.plan.frameworks import framework_named
 from planner.setup.setup import Setup
 from planner.values.model_setup import ModelSetup
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:

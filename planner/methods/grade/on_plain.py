@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from planner.launch.templates import Decision, Program, of_fields
 from planner.methods.grade.fields import own
+from planner.plan import Plan
 from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
 from planner.values.trainer import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
-    from planner.plan.fields import PlanFields as Plan
 
 NO_JUDGE = (
     "The plan names no reward model, so its size is the policy's: name one with --reward-model, "

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
+from planner.plan import Plan
 from planner.rule import Rule
 from planner.values.dealing import whole
 from planner.values.trainer import Trainer
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def _on_policy(plan: Plan) -> bool:
