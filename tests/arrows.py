@@ -24,28 +24,38 @@ def part(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-@cache
 def named_in(path: Path) -> frozenset[str]:
     """The planner's modules that a file names: by an import wherever it stands, or as a text.
 
     Imports inside functions and for types alone count; so does a text that is a module's whole
     name, or how one begins, since whoever has it can import that.
     """
-    named = _names(ast.parse(path.read_text("utf-8")))
-    return frozenset(name for name in named if name in modules())
+    return frozenset(name for name, _ in _names(path))
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+def imported_in(path: Path) -> frozenset[str]:
+    """Those that it imports."""
+    return frozenset(name for name, imported in _names(path) if imported)
+
+
+@cache
+def _names(path: Path) -> tuple[tuple[str, bool], ...]:
+    """Modules of the planner, each with whether it is imported."""
+    found = _found(ast.parse(path.read_text("utf-8")))
+    return tuple((name, imported) for name, imported in found if name in modules())
+
+
+def _found(tree: ast.AST) -> Iterator[tuple[str, bool]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, True) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules() else node.module
+                yield whole if whole in modules() else node.module, True
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value.rstrip(".")
-            yield text if "." in text else ""
+            yield text if "." in text else "", False
 
 
 def imported_by_name(path: Path) -> Iterator[str]:
