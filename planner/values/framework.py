@@ -13,7 +13,19 @@ from typing import Any
 from planner.rule import Rule
 from planner.values.host_side import HostSide
 from planner.values.loss_code import LossCode
-from planner.values.word import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a framework calls a field of a plan: its option, and its label where that differs."""
+
+    option: str
+    label: str = ""
+
+    @property
+    def short(self) -> str:
+        """The option without the path to it."""
+        return self.option.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

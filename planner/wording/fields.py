@@ -16,7 +16,7 @@ from typing import Any
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
 from planner.plan.frameworks import OWN, framework_named
-from planner.values.word import Word
+from planner.values.framework import Word
 from planner.wording import choices
 from planner.wording.choices import spoken
 from planner.wording.display import say

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from planner.numeric import ceil_div
-from planner.values.word import Word
+from planner.values.framework import Word
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
