@@ -19,7 +19,8 @@ from planner.launch.export import (
 )
 from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
-from planner.plan.frameworks import exported
+from planner.plan.frameworks import exported, framework_named
+from planner.plan.frameworks import frameworks as known
 from planner.plan.presets import DEFAULT, presets
 from planner.plan.trainers import exporting
 
@@ -106,7 +107,7 @@ def test_frameworks_are_the_modules_of_the_package(
         "    return Launch(framework='another', version='3', files=(), install='', notes=())\n"
     )
     monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
-    asked = (frameworks.frameworks, frameworks.framework_named, frameworks.exported)
+    asked = (known, framework_named, exported)
     try:
         for each in asked:
             each.cache_clear()
