@@ -8,8 +8,8 @@ from typing import Any
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 
 BASE: dict[str, Any] = {
     "model": "tiny/model",

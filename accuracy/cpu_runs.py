@@ -24,8 +24,8 @@ import transformers
 from accuracy.cpu_cases import CASES, Case
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
-from planner.methods import part
 from planner.plan import Plan
+from planner.plan.methods import part
 from planner.steps import run as runs
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.prediction import in_one_memory

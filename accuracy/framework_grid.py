@@ -24,13 +24,13 @@ from accuracy import grid
 from accuracy.grid_summary import of_row
 from accuracy.pairs import Design, Row, all_pairs
 from planner.dryrun.ask.request import versions_of
-from planner.frameworks import own_step
 from planner.frameworks.trl.limits import step_obstacles
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import overrides
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
+from planner.plan.frameworks import own_step
 from planner.plan.relevance import without_effect
 
 MET = 1e-3

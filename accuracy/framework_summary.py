@@ -7,7 +7,7 @@ from typing import Any
 
 from accuracy.framework_grid import GRIDS, FrameworkGrid
 from accuracy.grid_summary import differences, largest, percent, percentile, stored, tables
-from planner.frameworks import framework_named
+from planner.plan.frameworks import framework_named
 
 NEAR = 0.01
 """What the two may differ by."""

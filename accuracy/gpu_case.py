@@ -24,9 +24,9 @@ import torch
 
 from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.dryrun.ask.request import configs_of
-from planner.frameworks import code_of, ours
-from planner.methods import part
 from planner.plan import Plan
+from planner.plan.frameworks import code_of, ours
+from planner.plan.methods import part
 from planner.steps import run as runs
 from planner.steps.sharding import Wrapper
 from planner.steps.stage import Stage

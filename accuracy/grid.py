@@ -20,8 +20,8 @@ from typing import Any
 
 from accuracy.pairs import Design, Row, all_pairs
 from planner import catalog
-from planner.frameworks import OWN
 from planner.plan import Plan, try_plan
+from planner.plan.frameworks import OWN
 from planner.plan.relevance import without_effect
 
 MEASURED = Path(__file__).parent / "measured" / "closed-form-vs-dry-run.json"

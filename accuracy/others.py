@@ -8,8 +8,8 @@ from accuracy.prediction import Mapping, Predicted, Unpredicted
 from accuracy.quantity import Addition, Answer, peak, scene
 from planner.formulas import sharding
 from planner.formulas.logits import Head, backward_instants, forward_instants
-from planner.frameworks import framework_named
 from planner.plan import Plan
+from planner.plan.frameworks import framework_named
 from planner.term import Instant
 
 BF16_BYTES = 2

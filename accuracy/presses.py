@@ -23,13 +23,13 @@ from planner.advice.outcome import Outcome, outcome_of
 from planner.advice.suggestion import Suggestion
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.frameworks import exported
 from planner.launch.export import following, in_the_way
 from planner.launch.launch import CannotExpress
 from planner.launch.offer import offered
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan import choices as values_of
 from planner.plan.chosen import differences
+from planner.plan.frameworks import exported
 from planner.plan.presets import presets
 from planner.totals.limits import SEVERITY
 from planner.trial.evidence.stated_error import stated

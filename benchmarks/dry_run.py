@@ -163,7 +163,7 @@ def most_live(log: Any) -> int:
 
 
 def _step(plan: Any) -> Callable[[Any], None]:
-    from planner.methods import part
+    from planner.plan.methods import part
 
     step: Callable[[Any], None] = part(plan.method, "step", "step")
     return step

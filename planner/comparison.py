@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner import lengths
 from planner.cost import Cost, cost
 from planner.footprint import Footprint, Phase, training_of
-from planner.plan import FIELDS, Plan, try_plan
+from planner.plan import FIELDS, Plan, length_words, try_plan
 from planner.plan.chosen import Change, differences
 from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
@@ -168,7 +167,7 @@ def figures_of(one: Compared, read: Callable[[float], str] = read_bytes) -> dict
         "The engine takes": "nothing here" if pool is None else read(pool.share_bytes),
         "Host RAM per node": "not known" if host is None else read(host),
         "Step time": step,
-        "Times assume": lengths.words(one.plan),
+        "Times assume": length_words.words(one.plan),
         "Tokens/s per GPU": figure.get("tokens_per_second_per_gpu", unknown),
         "The run": read_run(one.paid) if one.runs else DOES_NOT_RUN,
         "GPU-hours": figure.get("gpu_hours_run", unknown),

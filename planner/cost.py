@@ -5,19 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.catalog.efficiencies import efficiencies
-from planner.footprint import Footprint
+from planner.footprint import Factors, Footprint
 from planner.formulas.throughput import DOLLARS, RUN_GPU_HOURS, STEP_GPU_HOURS
 from planner.numeric import Num
+from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.setup.references import ReferenceCache
+from planner.plan.references import ReferenceCache
 from planner.units import read_bytes, read_count, read_seconds, read_seconds_between, read_usd
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
-    from planner.timing.error import Factors
 
 OLD_AFTER_DAYS = 60
 NOTICED_SECONDS = 1e-3

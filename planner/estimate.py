@@ -15,20 +15,20 @@ from planner.cautions.blockers import blockers
 from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
-from planner.methods import part
 from planner.phases import engine
 from planner.phases.baseline import resolved
 from planner.phases.experts import experts_left
 from planner.phases.phase import PhasePlan
-from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
-from planner.plan.facts import facts_of
-from planner.speeds import Speeds, obstacle
+from planner.plan.facts import facts_of, obstacle
+from planner.plan.methods import part
+from planner.speeds import Speeds
 from planner.term import Instant, Term
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
+from planner.timing.reference_passes import reference_cache
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
 from planner.totals.levels import Adder, Totals

@@ -1,26 +1,21 @@
 """What every rung of evidence answers with: phases, footprint, verdict.
 
-Pure data; imports :mod:`planner.numeric`, :mod:`planner.speeds`, :mod:`planner.term` and
-:mod:`planner.values.step_phases` only. Values are ``int`` for one plan and
-arrays for a sweep; see :data:`planner.numeric.Num`.
+Pure data; imports a plan and what lies below it, and :mod:`planner.term`. Values are ``int`` for
+one plan and arrays for a sweep; see :data:`planner.numeric.Num`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, NamedTuple
 
 from planner.numeric import Num, chosen, maximum, number_of_most
+from planner.plan import Plan
+from planner.plan.references import ReferenceCache
 from planner.speeds import Speeds
 from planner.term import AWAKE, CATEGORIES, POOL, Category, Term, TimeTerm
 from planner.values.step_phases import StepPhase
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
-    from planner.setup.references import ReferenceCache
-    from planner.timing.done import Done
-    from planner.timing.error import Factors
 
 Source = Literal["estimate", "dry run", "trial"]
 
@@ -40,6 +35,30 @@ class StatedError:
         if self.low is None or self.high is None:
             return None
         return round(device_bytes / (1 + self.high)), round(device_bytes / (1 + self.low))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Predicted seconds × ``low`` to × ``high`` is where published runs lay."""
+
+    low: float
+    high: float
+    rows: int
+    words: str
+    """How many runs of which regime, and that it is a wider one than asked for where it is."""
+
+
+class Done(NamedTuple):
+    """Of one step; numbers, or arrays of a sweep's grid."""
+
+    tokens: Num
+    """Prompt and response tokens of all its sequences, padding left out."""
+    model_flops: Num
+    """Operations on one GPU that forward and backward of what trains need for its tokens."""
+    performed_flops: Num
+    """The same with padding, and with all that is computed a second time."""
+    updates: tuple[str, ...]
+    """Phases that make an update: forward, backward and optimizer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

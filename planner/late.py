@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.footprint import Footprint
-from planner.lengths import lengths_of
 from planner.plan import Plan
+from planner.plan.lengths import lengths_of
 from planner.setup.quantities import quantities
 from planner.sweeps.grid import Grid
 from planner.sweeps.judged import judge

@@ -10,12 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from planner.linktext import GPU, decimal, parts, require, short
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 SpeedKey = Literal[
     "training-compute",
@@ -77,29 +74,6 @@ class Speeds:
         """Versions and day, for a sentence."""
         driver = f"driver {self.driver}, " if self.driver else ""
         return f"torch {self.torch}, {driver}{self.date}"
-
-
-def obstacle(speeds: Speeds, plan: Plan) -> str:
-    """Why a benchmark does not hold for a plan, naming the field; empty when it does."""
-    for field, wanted, own in (
-        ("gpu", speeds.gpu, plan.gpu),
-        ("torch_version", _release(speeds.torch), _release(plan.torch_version)),
-    ):
-        if wanted != own:
-            return (
-                f"{field}: the benchmark is of {wanted}, and the plan has {own}; its times are "
-                "those of published runs."
-            )
-    return ""
-
-
-def holding(speeds: Speeds | None, plan: Plan) -> Speeds | None:
-    """The benchmark where it holds for a plan; None where it does not, or there is none."""
-    return speeds if speeds is not None and not obstacle(speeds, plan) else None
-
-
-def _release(version: str) -> str:
-    return version.partition("+")[0]
 
 
 def speeds_to_text(speeds: Speeds) -> str:

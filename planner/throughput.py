@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from planner.answer import to_json
 from planner.cost import Cost, cost, pass_seconds, seconds_between_steps
-from planner.footprint import Footprint
+from planner.footprint import Factors, Footprint
 from planner.formulas.duration import Rate
 from planner.formulas.throughput import (
     DOLLARS,
@@ -24,7 +24,6 @@ from planner.formulas.throughput import (
 )
 from planner.numeric import Num
 from planner.plan.facts import facts_of
-from planner.timing.error import Factors
 from planner.units import (
     read_figure_between,
     read_seconds_between,

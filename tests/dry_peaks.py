@@ -19,8 +19,8 @@ from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks import OWN
 from planner.plan import Plan
+from planner.plan.frameworks import OWN
 
 WORKSPACE_BYTES = {
     "a100": 8_519_680, "h100": 33_554_432, "h200": 33_554_432, "b200": 33_554_432,

@@ -16,9 +16,9 @@ from typing import Any
 from planner.cost import cost
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.frameworks import OWN, exported, framework_named, frameworks
 from planner.launch.export import exporter_of
 from planner.plan import FIELDS, Plan, choices, try_plan
+from planner.plan.frameworks import OWN, exported, framework_named, frameworks
 from planner.plan.relevance import without_effect
 
 Fields = dict[str, Any]

@@ -11,8 +11,8 @@ from accuracy import grid
 from accuracy.framework_grid import GRIDS
 from dry_peaks import PACKAGES
 from evidence import STEPS, Evidence
-from planner.frameworks import OWN
 from planner.plan import Plan
+from planner.plan.frameworks import OWN
 
 FIXTURE = Path(__file__).parent / "fixtures" / "grid-terms.json"
 EARLIER = json.loads(FIXTURE.read_text("utf-8"))

@@ -19,7 +19,7 @@ from planner.formulas.logits import (
     logprob_instants,
 )
 from planner.formulas.logits.head import highest
-from planner.frameworks import framework_named
+from planner.plan.frameworks import framework_named
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import (
     LogProbs,

@@ -14,8 +14,8 @@ from torch import nn
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
-from planner.methods import methods, part
 from planner.plan import Plan
+from planner.plan.methods import methods, part
 from planner.steps import batch, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, build, send_away

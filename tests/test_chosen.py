@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.__main__ import main
-from planner.frameworks import frameworks
 from planner.launch.export import CannotExpress, following, obstacles
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields, differences, followed
+from planner.plan.frameworks import frameworks
 from planner.plan.link import from_query_string
 from planner.plan.presets import presets
 from planner.plan.query import to_query

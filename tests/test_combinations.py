@@ -11,14 +11,14 @@ import pytest
 
 from planner.cost import cost
 from planner.estimate import estimate
-from planner.frameworks import frameworks
-from planner.frameworks.dealing import rest
-from planner.methods import methods
 from planner.plan import Plan, try_plan
+from planner.plan.frameworks import frameworks
+from planner.plan.methods import methods
 from planner.sweeps.combinations import Combinations
 from planner.sweeps.grid import Mesh
 from planner.sweeps.judged import Words
 from planner.sweeps.table import rows
+from planner.values.dealing import rest
 
 TRAINER: dict[str, list[Any]] = {
     "sharding": ["fsdp2", "zero3", "ddp"],

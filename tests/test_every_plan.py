@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 from planner import catalog
 from planner.estimate import estimate
-from planner.methods import methods
 from planner.plan import Plan, try_plan
+from planner.plan.methods import methods
 from random_plans import MODELS, plans
 
 RANDOM_PLANS = int(os.environ.get("HEADROOM_RANDOM_PLANS", "300"))

@@ -1,4 +1,7 @@
-"""Which way imports point, and that importing the planner stays light."""
+"""Who may import which library, and that importing the planner stays light.
+
+Which part of the planner may know which other stands in :mod:`test_floors`.
+"""
 
 import ast
 import json
@@ -13,41 +16,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
-
-LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        *("numeric", "units", "problem", "rule", "linktext", "values"),
-        *("disk_cache", "imports", "background", "forks"),
-    ),
-    ("term", "footprint", "answer", "speeds", "lengths"),
-    ("catalog",),
-    ("frameworks",),
-    ("formulas", "kernels"),
-    ("methods", "setup"),
-    ("plan",),
-    ("steps",),
-    ("phases", "timing"),
-    ("methods/",),
-    ("totals", "estimate", "cautions"),
-    ("dryrun",),
-    ("trial",),
-    ("benchmark", "sampling"),
-    ("sweeps", "advice", "cost", "late", "throughput", "comparison"),
-    ("charts", "launch", "frameworks/", "examples", "accuracy", "wording"),
-    ("search",),
-    ("cli", "ui", "report"),
-    ("__main__",),
-)
-"""Part of the planner by layer, lowest first; a part imports its own layer and those below.
-
-What a method or a framework *is* (its folder's face, fields and rules) lies below the plan, which
-is built from it; what it *does* (``methods/``, ``frameworks/``: phases, step, exporter) lies above.
-"""
-
-RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
-
-FACES = {"__init__", "fields", "rules", "words"}
-"""Modules of a method's or framework's folder that say what it is."""
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
@@ -96,8 +64,7 @@ def _modules() -> tuple[tuple[str, Path], ...]:
 def _imports(path: Path) -> tuple[tuple[str, str], ...]:
     """Module and name of everything a file imports, functions' imports included; read once.
 
-    What is imported for its type alone is no import when the program runs: a part below the plan
-    may say that it is given one.
+    What is imported for its type alone is no import when the program runs.
     """
     return tuple(_read_imports(path))
 
@@ -118,32 +85,6 @@ def _read_imports(path: Path) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
             yield from ((node.module, alias.name) for alias in node.names)
-
-
-def _part(module: str, name: str = "") -> str:
-    """The part of the planner an import reaches; empty for other packages."""
-    first, *steps = module.split(".")
-    if first != "planner":
-        return ""
-    if (PACKAGE / "/".join(steps) / f"{name}.py").exists() or not steps:
-        steps = [*steps, name]
-    inside = len(steps) > 2 and steps[2] not in FACES
-    return f"{steps[0]}/" if steps[0] in ("methods", "frameworks") and inside else steps[0]
-
-
-def test_every_part_of_the_planner_has_a_layer() -> None:
-    parts = {module.split(".")[0] for module, _ in _modules() if module}
-    assert parts - RANK.keys() == set(), "place it in LAYERS"
-
-
-@pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
-def test_imports_point_down(module: str, path: Path) -> None:
-    # What a program imports of ours is written into it.
-    own = "" if _exported(module) else _part(f"planner.{module}")
-    for imported, name in _imports(path):
-        part = _part(imported, name)
-        if part in RANK and own in RANK:
-            assert RANK[part] <= RANK[own], f"{module} imports {imported} of a higher layer"
 
 
 def _exported(module: str) -> bool:

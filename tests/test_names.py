@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from planner.frameworks import frameworks
-from planner.methods import aliases, folder_of, methods, variations
-from planner.methods.method import Method, OwnFields, more
+from planner.plan.frameworks import frameworks
+from planner.plan.methods import aliases, folder_of, methods, variations
+from planner.values.method import Method, OwnFields, more
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [

@@ -54,7 +54,7 @@ def liger_asks_for_multiprocessors(copy: Path) -> None:
     assert said.startswith("gpu: ") and "multiprocessors" in said
 
 
-TRAINER = "from planner.frameworks.trainer import Trainer\nTRAINER = Trainer()\n"
+TRAINER = "from planner.values.trainer import Trainer\nTRAINER = Trainer()\n"
 ON_VERL = "method=made-up&framework=verl&model=Qwen/Qwen2.5-0.5B&gpus=2"
 
 
@@ -134,14 +134,14 @@ HELD: dict[str, dict[str, Check | str]] = {
         "log-probability; it adds a field, a model and a phase.": ABOUT,
         "Rules, defaults, links, pages, sweeps and the command line find the method by "
         "themselves.": METHOD,
-        "`planner/methods/method.py` lists what else a method can declare; phases and steps "
+        "`planner/values/method.py` lists what else a method can declare; phases and steps "
         "that methods share are functions in `planner/phases/` and `planner/steps/`.": (
             "tests/test_layering.py"
         ),
         "A framework trains it once there is a file for the pair: `on_verl.py` in the "
         "method's folder, or a file with the folder's name in "
         "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
-        "(`planner/frameworks/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "(`planner/values/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
         "Before a release: a new field is a new key in links, so add a version to "
         "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
         "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
@@ -157,7 +157,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "What the framework calls a plan's settings (`words`), and settings that no plan has "
         "(`beside`, by the subjects of `planner/wording/subjects.py`), appear in labels, helps "
         "and the search over settings.": "tests/ui/test_settings_search.py",
-        "`planner/frameworks/framework.py` lists what else a framework's code may do; each "
+        "`planner/values/framework.py` lists what else a framework's code may do; each "
         "fact is named by what the code does.": "tests/frameworks/test_facts.py",
         "Without `exporter.py` plans are estimated but not exported; a method without a file "
         "in `trainers/` is refused, with the frameworks that do train it.": (
@@ -166,7 +166,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "Dry runs and trials run the step of this project with these facts, and say that this"
         " does not check the framework's code.": FRAMEWORK,
         "The framework's own code runs if the folder has `own_step.py`, which says what it "
-        "cannot run (`own_step` in `planner/frameworks/__init__.py`), and `run/step.py` with "
+        "cannot run (`own_step` in `planner/plan/frameworks.py`), and `run/step.py` with "
         "`execute(plan, configs, on)`; for trials also `run/trial.py` with `train(plans, "
         "configs, stage, mark, begins, *, several)`.": FRAMEWORK,
         "These files are required if the framework's loss has a path that is in "
@@ -175,7 +175,7 @@ HELD: dict[str, dict[str, Check | str]] = {
             "tests/plan/test_loss.py"
         ),
         "If a plan's `logits` names another one, it is estimated and dry-run as the step of "
-        "this project computes it (`AS_NAMED` in `planner/frameworks/loss.py`), because older"
+        "this project computes it (`AS_NAMED` in `planner/values/loss_code.py`), because older"
         " releases and other trainers have such losses.": "tests/plan/test_loss.py",
         "The estimate says so above its verdict, advice and search do not propose it, and "
         "`launch` refuses it with the same sentence (`foreign` in `planner/plan/loss.py`).": (

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from planner.estimate import estimate
-from planner.methods import methods
 from planner.plan import Plan, try_plan
-from planner.setup.models import ModelSetup
+from planner.plan.methods import methods
 from planner.setup.setup import setup_of
+from planner.values.model_setup import ModelSetup
 from planner.values.step_phases import REFERENCE_LOG_PROBS, ROLLOUT
 
 GRADE = {"method": "grade", "gpus": 1}

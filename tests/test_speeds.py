@@ -18,20 +18,11 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factor, Factors
-from planner.plan.facts import facts_of
+from planner.plan.facts import facts_of, holding, obstacle
 from planner.plan.link import from_query, from_query_string
 from planner.plan.presets import presets
 from planner.plan.query import to_query, to_query_string
-from planner.speeds import (
-    BOUNDS,
-    SPEED_KEYS,
-    Speed,
-    Speeds,
-    holding,
-    obstacle,
-    speeds_from_text,
-    speeds_to_text,
-)
+from planner.speeds import BOUNDS, SPEED_KEYS, Speed, Speeds, speeds_from_text, speeds_to_text
 from planner.sweeps.table import sweep
 from planner.trial.evidence.correction import apply
 

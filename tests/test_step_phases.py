@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from planner.estimate import phase_plans
-from planner.methods import methods
-from planner.methods.method import Method
 from planner.phases.scene import Scene, scene_of
 from planner.plan import try_plan
 from planner.plan.facts import facts_of
+from planner.plan.methods import methods
+from planner.values.method import Method
 
 VARIANTS: tuple[dict[str, object], ...] = (
     {},

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from planner.estimate import estimate
-from planner.frameworks.dealing import rest
-from planner.methods import methods
 from planner.plan import Plan, try_plan
+from planner.plan.methods import methods
 from planner.setup.quantities import VECTOR_FIELDS
 from planner.sweeps.table import sweep
+from planner.values.dealing import rest
 
 BASES: dict[str, dict[str, Any]] = {
     **{name: {"method": name} for name in methods()},

@@ -10,13 +10,12 @@ import pytest
 
 from planner.cost import cost
 from planner.estimate import estimate
-from planner.footprint import Footprint
-from planner.lengths import offered
+from planner.footprint import Factors, Footprint
 from planner.plan import Plan
+from planner.plan.length_words import offered
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
 from planner.throughput import Figure, answer_json, read_figure, throughput
-from planner.timing.error import Factors
 
 PLAN = presets()["grpo-7b@1"].plan.changed(price_per_gpu_hour=2.0)
 DOUBT = Factors(low=0.5, high=3.0, rows=9, words="0.50 to 3.00 times the estimate.")

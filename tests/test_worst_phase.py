@@ -15,8 +15,8 @@ from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 from planner.dryrun.logs.replay import replay
 from planner.estimate import estimate
 from planner.footprint import Phase, trainers_own, worst_of
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
 from planner.units import GIB, MIB

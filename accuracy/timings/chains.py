@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.estimate import phase_plans
-from planner.lengths import lengths_of
 from planner.phases.phase import Decoding
 from planner.phases.scene import scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
+from planner.plan.lengths import lengths_of
 from planner.speeds import Speeds
 from planner.timing import rollout
 from planner.timing.engine_step import padded

@@ -11,12 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 from planner.advice.outcome import Judge
 from planner.footprint import Footprint
-from planner.methods import method_of
-from planner.methods.method import OwnForm
-from planner.plan import Plan, try_plan
+from planner.plan import Plan, references, try_plan
 from planner.plan.loss import names_anew
+from planner.plan.methods import method_of
 from planner.plan.relevance import without_effect
-from planner.setup import references
+from planner.values.method import OwnForm
 from planner.values.sharding import SHARDINGS, sharding_of
 
 Measure = Literal["device", "trainer"]

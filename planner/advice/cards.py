@@ -16,7 +16,8 @@ from planner.advice.outcome import Judge, outcome_of
 from planner.advice.suggestion import Refused, Suggestion, Trying, nothing
 from planner.catalog import gpus
 from planner.plan import Plan, try_plan
-from planner.speeds import Speeds, obstacle
+from planner.plan.facts import obstacle
+from planner.speeds import Speeds
 from planner.sweeps.table import sweep
 from planner.values.sharding import sharding_of
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from planner.methods import method_of
-from planner.plan import Plan
+from planner.plan import Plan, references
+from planner.plan.methods import method_of
 from planner.plan.possible_batches import possible_batches
 from planner.plan.relevance import without_effect
-from planner.setup import references
 from planner.values.sharding import sharding_of
 
 Changes = dict[str, Any]

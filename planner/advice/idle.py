@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from planner.advice.edits import Edit, without_use
 from planner.advice.outcome import SAME, Level, Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
-from planner.methods import method_of
-from planner.plan import Plan
+from planner.plan import Plan, references
+from planner.plan.methods import method_of
 from planner.plan.relevance import ENGINE_FIELDS
-from planner.setup import references
 from planner.units import read_bytes
 
 BETWEEN = "-between-phases"

@@ -16,7 +16,7 @@ from planner.advice.suggestion import Suggestion, Trying
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.speeds import holding
+from planner.plan.facts import holding
 
 LEAST_SECONDS = 0.1
 """A change that costs less time counts as if it cost that much."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+EXPERTS = ("gate_up_proj", "down_proj")
+"""Tensors of all experts of a layer, by the names that adapt them whole."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:

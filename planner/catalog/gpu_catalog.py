@@ -153,3 +153,15 @@ def gpu(key: str) -> Gpu:
 def custom_gpu(size_bytes: int) -> Gpu:
     """A card of which only the usable bytes are known; ``ValueError`` unless positive."""
     return Gpu(key=CUSTOM, name="custom card", budget_bytes=_positive(size_bytes))
+
+
+def grouped(gpu: Gpu, dtype: str) -> bool:
+    """Whether torch has one kernel for all experts of a layer; else it multiplies one by one.
+
+    transformers 5 asks for ``grouped_mm`` unless told otherwise (modeling_utils.py,
+    get_correct_experts_implementation). torch 2.13 has it in bf16 for capabilities 9 and 10, and
+    takes a product for each expert elsewhere (``_grouped_mm_cuda``, GroupedMMUtils.h
+    ``_grouped_mm_fallback``), as transformers does below 8.0 (integrations/moe.py). A card of
+    unknown capability is taken for one that has it.
+    """
+    return dtype == "bf16" and (gpu.compute_capability or "9").partition(".")[0] in ("9", "10")

@@ -14,6 +14,7 @@ from typing import Any
 
 from planner.catalog import spot
 from planner.catalog.architecture import Architecture
+from planner.catalog.schema import ModelFile, read_rows
 
 
 @cache
@@ -84,9 +85,8 @@ def _spot_of(key: str) -> tuple[str, Mapping[str, Any]]:
     """The key and the config under which a model is measured on this machine."""
     if key.startswith(spot.PREFIX):
         return key, entry(key)["config"]
-    from planner.catalog.model_catalog import model
-
-    config = spot.canonical(model(key).config)
+    rows = read_rows("models.json", ModelFile).models
+    config = spot.canonical(next(row.config for row in rows if row.id == key))
     return spot.key_of(config), config
 
 

@@ -10,14 +10,15 @@ from planner.catalog import spot
 from planner.catalog.gpu_catalog import CUSTOM
 from planner.footprint import Phase
 from planner.formulas.activations.coverage import refuses_sdpa
-from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
+from planner.plan import references
 from planner.plan.chosen import DEFAULTS
 from planner.plan.defaults import fill
+from planner.plan.length_words import prompts, words
+from planner.plan.lengths import at_caps, lengths_of, prompt_of
 from planner.plan.loss import has_path
 from planner.plan.relevance import without_effect
-from planner.setup import references
 from planner.setup.quantities import pads_rollout
 from planner.setup.workload import attention_of, compile_breaks
 from planner.units import read_gib

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog import measured, spot
+from planner.catalog.gpu_catalog import grouped
 from planner.footprint import Phase
-from planner.lengths import at_caps
 from planner.phases import engine
 from planner.phases.scene import Scene
+from planner.plan import references
+from planner.plan.lengths import at_caps
 from planner.plan.relevance import UNSAMPLED
-from planner.setup import references
-from planner.timing.layers import grouped
 from planner.units import read_bytes, read_count, read_gib
 
 BELOW = {"phi4_multimodal": 0.047}

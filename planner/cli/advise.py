@@ -17,8 +17,9 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
+from planner.plan.facts import holding
 from planner.plan.query import CALIBRATION
-from planner.speeds import Speeds, holding
+from planner.speeds import Speeds
 from planner.units import read_bytes, read_seconds_between, read_usd_between
 
 SHOWN = 6

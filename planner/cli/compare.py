@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     A benchmark that comes with one of the plans is held against every plan of its card.
     """
     from planner.estimate import estimate
-    from planner.speeds import holding
+    from planner.plan.facts import holding
 
     asked = plan_argument.require_several(arguments.plans)
     if not 2 <= len(asked) <= MOST:

@@ -23,8 +23,8 @@ from planner.cli.kernels import explained, may_explain, require_phase, with_kern
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
 from planner.late import lateness, longest_responses
-from planner.lengths import named, offered
 from planner.lengths.typical import SOURCE, WHOSE
+from planner.plan.length_words import named, offered
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
-from planner.frameworks import exported
 from planner.plan.chosen import differences
+from planner.plan.frameworks import exported
 from planner.plan.query import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.units import read_count

@@ -13,11 +13,11 @@ from typing import Any
 
 from planner.cli.answer import may_be_json
 from planner.imports import kept_for_good
-from planner.lengths import lengths_of
 from planner.lengths.counted import Tokenizer, counted
 from planner.lengths.shape import MOST_TOKENS, Shape, grouped, lognormal, uniform
 from planner.lengths.text import to_text
 from planner.lengths.typical import SOURCE, logged, typical
+from planner.plan.lengths import lengths_of
 
 GIVEN = ("mean", "spread", "cut", "cap", "low", "high", "typical")
 

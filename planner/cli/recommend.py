@@ -13,7 +13,7 @@ from planner.catalog.card_names import card_key
 from planner.catalog.offers import offers
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
-from planner.frameworks import exported, framework_named
+from planner.plan.frameworks import exported, framework_named
 from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.search import Found, Recommendation, search

@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     A stored dry run and the plan's last trial on this machine stand on it beside the estimate.
     """
     from planner import estimate, recommend
+    from planner.plan.facts import holding
     from planner.report import Advice, content_of, html_of
-    from planner.speeds import holding
     from planner.trial.evidence.stated_error import stated
 
     file: Path = arguments.output

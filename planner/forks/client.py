@@ -22,10 +22,10 @@ from pathlib import Path
 from select import select
 from typing import IO, Any
 
+from planner.registry import WARM
+
 SETTING = "HEADROOM_FORKS"
 ROOT = Path(__file__).resolve().parents[2]
-WARM = ("planner.dryrun.run.execute", "planner.dryrun.run.spot", "planner.trial.run.runner")
-"""What dry runs and trials import; torch, transformers and peft with it."""
 PIPE, NOTHING = subprocess.PIPE, subprocess.DEVNULL
 Stream = int | IO[bytes]
 

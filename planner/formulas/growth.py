@@ -11,15 +11,12 @@ segments expand. It is an upper bound therefore, with nothing at the centre.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from planner.formulas.formula import Formula
 from planner.formulas.held import Kind, kind_of
 from planner.numeric import Num, maximum
+from planner.plan import Plan
 from planner.term import Term
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 GROWTH: Mapping[Kind, int] = {
     Kind(False, False, False, False): 400,

@@ -17,16 +17,13 @@ states break.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.formulas.formula import Formula
 from planner.numeric import Num, maximum, minimum
+from planner.plan import Plan
 from planner.term import Term
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
-
 
 
 class Kind(NamedTuple):

@@ -8,7 +8,7 @@ tensors of many such matrices, and an adapter of them has as many pairs (peft's
 
 from __future__ import annotations
 
-from planner.catalog.architecture import Architecture
+from planner.catalog.architecture import EXPERTS, Architecture
 from planner.formulas.parameters import Weight, layer_weights
 from planner.numeric import Num
 
@@ -28,8 +28,6 @@ FUSED = {
 }
 """What Phi-3, GLM, GPT-2, StarCoder2 and GPT-NeoX call the module that does each target's work."""
 
-EXPERTS = ("gate_up_proj", "down_proj")
-"""Tensors of all experts of a layer, by the names that adapt them whole."""
 EXPERT_NAMES = ("gate_proj", "up_proj", *EXPERTS)
 """Names that peft turns into adapters of experts, wherever they stand in a mixture."""
 
@@ -155,11 +153,6 @@ def _of_mixture(
     if not chosen:
         raise ValueError("lora_targets: name at least one module.")
     return tuple(weight for weight in (*linears, *experts) if weight.name in chosen)
-
-
-def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool:
-    """Whether experts get adapters."""
-    return bool(architecture.experts) and any(target in EXPERTS for target in targets)
 
 
 def adapted_names(chosen: tuple[Weight, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.formulas.lora import adapted_names, lora_weights
-from planner.frameworks.program import Decision, of_fields
+from planner.launch.templates import Decision, of_fields
 from planner.plan.facts import facts_of
 from planner.plan.fields import PlanFields as Plan
 from planner.setup.setup import setup_of

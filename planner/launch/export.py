@@ -8,15 +8,15 @@ field that the framework cannot do at the plan's value is never dropped:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from typing import Any, Protocol, cast
 
-from planner.frameworks import exported, framework_named
+from planner import registry
 from planner.launch.launch import ONLINE as ONLINE
 from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences, followed
+from planner.plan.frameworks import exported, framework_named
 from planner.plan.possible_batches import possible_batches
 from planner.plan.trainers import exporting
 from planner.values.sharding import SHARDINGS
@@ -52,7 +52,7 @@ def exporter_of(framework: str) -> Exporter:
         raise ValueError(
             f"framework {framework!r} has no exporter. Choose {' or '.join(exported())}."
         )
-    return cast(Exporter, import_module(f"planner.frameworks.{framework}.exporter"))
+    return cast(Exporter, registry.load("frameworks", framework, "exporter"))
 
 
 def weighted_exporter_of(framework: str) -> WeightedExporter | None:
@@ -97,7 +97,7 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
 
     Args:
         plan: A valid plan.
-        framework: One of :func:`planner.frameworks.exported`.
+        framework: One of :func:`planner.plan.frameworks.exported`.
         link: The plan's link, put into the files as a comment.
         density_weights: ``online`` has the run draw prompts by density weights that it computes
             as it starts; a path is the folder of a sampling run that it reads them from. Empty

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from planner.frameworks import framework_named
-from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
-from planner.methods import method_of, title_of
 from planner.plan import try_plan
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of, title_of
 from planner.plan.trainers import exported_by, exporting, trainer_of
 from planner.units import read_count
+from planner.values.framework import Framework
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from planner.estimate import estimate
-from planner.frameworks.program import Decision
 from planner.launch.script import comment
+from planner.launch.templates import Decision
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
-from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num
 from planner.phases import activations, collectives, reductions, shared_critic, stashed, units
 from planner.phases.baseline import adapter_bytes
@@ -41,6 +40,7 @@ from planner.phases.training import (
 from planner.phases.vocabulary import training_head
 from planner.setup.workload import compile_breaks
 from planner.term import Instant, Term
+from planner.values.loss_code import CROSS_ENTROPY
 
 ARRIVE_AGAIN = "root's all-gather again"
 """FSDP's first instant of a backward."""

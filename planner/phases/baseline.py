@@ -28,9 +28,9 @@ from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
-from planner.setup.models import ModelSetup, Use
 from planner.setup.workload import four_bit
 from planner.term import Bundle, Instant, Joined, Standing, Term
+from planner.values.model_setup import ModelSetup, Use
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import Engine, Moment
 

@@ -10,8 +10,8 @@ from planner.numeric import Num, minimum
 from planner.phases import found, gathered, units, vocabulary
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
-from planner.setup.models import Use
 from planner.term import Term
+from planner.values.model_setup import Use
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""

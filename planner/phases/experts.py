@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from planner.catalog.gpu_catalog import grouped
 from planner.numeric import Num
 from planner.phases.scene import Scene, once
-from planner.timing.layers import grouped
 
 
 @once

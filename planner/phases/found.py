@@ -9,13 +9,13 @@ micro-batch; a policy's forward leaves them to a reference that its own loss sco
 from __future__ import annotations
 
 from planner.formulas import sharding
-from planner.methods import method_of
 from planner.numeric import Num
 from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.plan import references
+from planner.plan.methods import method_of
 from planner.plan.trainers import trainer_for
-from planner.setup import references
 from planner.term import Term
 from planner.values.step_phases import OLD_LOG_PROBS
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planner.formulas import host
-from planner.frameworks.host_side import HostSide
 from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.plan.fields import EIGHT_BIT
-from planner.setup.models import ModelSetup
 from planner.setup.workload import four_bit
 from planner.term import Layout, Term
 from planner.values.dtypes import BYTES, TORCH_NAMES
+from planner.values.host_side import HostSide
+from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 
 ROLE = "process"

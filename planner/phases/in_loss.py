@@ -19,7 +19,7 @@ from planner.phases.phase import Work, training
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
-from planner.setup import references
+from planner.plan import references
 from planner.term import Instant, Standing, Term
 from planner.values.step_phases import POLICY_UPDATE
 

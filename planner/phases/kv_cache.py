@@ -9,7 +9,7 @@ from planner.catalog.architecture import Architecture
 from planner.formulas import generation
 from planner.numeric import Num
 from planner.phases.scene import Scene
-from planner.setup.workload import FLASH
+from planner.plan.fields import FLASH
 from planner.term import Term
 
 

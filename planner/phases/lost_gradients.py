@@ -9,7 +9,7 @@ forward follows those (docs/memory-notes.md; tests/frameworks/test_lost_gradient
 from __future__ import annotations
 
 from planner.phases.scene import Scene
-from planner.setup import references
+from planner.plan import references
 from planner.values.sharding import sharding_of
 
 

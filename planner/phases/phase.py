@@ -19,12 +19,12 @@ from planner.formulas.compute import (
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
+from planner.plan import Plan
 from planner.term import Instant
 from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
-    from planner.plan.fields import PlanFields as Plan
 
 Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send", "read", "write"]
 """A forward without gradient, one with it, its backward, an update, a rollout, a weight sync, and

@@ -13,11 +13,11 @@ from typing import Any
 
 from planner.formulas.formula import Formula
 from planner.formulas.logits import Head
-from planner.methods import method_of
 from planner.numeric import Num, minimum
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.phases.vocabulary import inference_head, training_head
+from planner.plan.methods import method_of
 from planner.term import Term
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"

@@ -7,22 +7,15 @@ for; nothing can be cached beforehand.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planner.formulas.communication import host_copy_seconds
 from planner.formulas.formula import Formula
-from planner.methods import method_of
 from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
-from planner.setup import references
+from planner.plan import references
+from planner.plan.methods import method_of
 from planner.term import Instant, Standing, Term
-from planner.timing.phase import work_terms
 from planner.values.step_phases import StepPhase
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 SIZE = Formula(
     "cached reference outside the GPU",
@@ -71,42 +64,4 @@ def waited_for(scene: Scene, kind: StepPhase, kept: tuple[Term, ...]) -> PhasePl
         instants=(Instant(name=WAITING, terms=(), shared=(Standing(kind.moment), kept)),),
         work=(work(scene),),
         executed=False,
-    )
-
-
-def pass_seconds(scene: Scene) -> tuple[Num, Num] | None:
-    """Seconds of the reference's passes before the run, and in each step on GPUs of its own.
-
-    Zeros where the plan's reference has none; None where a pass's time is not known.
-    """
-    plan: Plan = scene.plan
-    if not references.stored(plan):
-        return 0.0, 0.0
-    terms = work_terms(scene, (work(scene),))
-    if terms is None:
-        return None
-    seconds = sum(term.seconds for term in terms)
-    return (0.0, seconds) if references.elsewhere(plan) else (plan.steps * seconds, 0.0)
-
-
-def reference_cache(scene: Scene) -> references.ReferenceCache | None:
-    """What the plan's cached reference costs; None where it has none."""
-    plan: Plan = scene.plan
-    if not references.stored(plan):
-        return None
-    each_step, q = references.elsewhere(plan), scene.q
-    steps = 1 if each_step else plan.steps
-    passes = pass_seconds(scene)
-    here = int(size(scene, q.sequences_per_gpu_step).bytes)
-    read = work_terms(scene, reading(scene))
-    responses = steps * int(q.sequences_per_step)
-    return references.ReferenceCache(
-        each_step=each_step,
-        responses=responses,
-        seconds=None if passes is None else float(sum(passes)),
-        weight_bytes=int(scene.policy.parameters * q.compute_bytes),
-        disk_bytes=0 if each_step else int(size(scene, responses).bytes),
-        step_bytes=int(size(scene, q.sequences_per_step).bytes),
-        copy_seconds=host_copy_seconds(scene.facts.gpu, size_bytes=here),
-        read_seconds=sum(term.seconds for term in read) if read else None,
     )

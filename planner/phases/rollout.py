@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.lengths import lengths_of, prompt_of, validation_lengths_of
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.phase import Decoding, PhasePlan, Work, occasions, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
+from planner.plan import references
+from planner.plan.lengths import lengths_of, prompt_of, validation_lengths_of
 from planner.plan.trainers import trainer_of
-from planner.setup import references
 from planner.setup.workload import prompt_workload
 from planner.term import Bundle, Instant, Standing, Term
 from planner.values.sharding import sharding_of

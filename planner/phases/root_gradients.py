@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from planner.catalog import measured
 from planner.formulas import logits, state
 from planner.formulas.formula import Formula
-from planner.methods import method_of
 from planner.numeric import Num
 from planner.phases import (
     arriving_again,
@@ -26,6 +25,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
+from planner.plan.methods import method_of
 from planner.term import Instant, Term
 
 HEAD_GRADIENT = Formula(

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 from planner.catalog.architecture import Architecture
 from planner.formulas import state
 from planner.formulas.activations import Workload
-from planner.frameworks import framework_named
-from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
 from planner.phases.memory import Memory, key_of
 from planner.phases.role import Part, Role, head_role, role, with_value_head
+from planner.plan import Plan
 from planner.plan.facts import Facts
+from planner.plan.frameworks import framework_named
 from planner.setup import workload
-from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
 from planner.term import Term
 from planner.values.dtypes import BYTES
+from planner.values.framework import Framework
+from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 Kept = dict[tuple[Hashable, ...], Any]
 UNMADE = object()

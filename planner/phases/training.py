@@ -12,7 +12,6 @@ from typing import Literal
 
 from planner.formulas import logits, sharding, state
 from planner.formulas.activations import LAYER_INPUT, LEAF
-from planner.frameworks.loss import CROSS_ENTROPY, VALUE
 from planner.numeric import Num, minimum
 from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds
@@ -20,6 +19,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
 from planner.term import Bundle, Instant, Standing, Term
+from planner.values.loss_code import CROSS_ENTROPY, VALUE
 from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 
 Bundles = tuple[Bundle | Standing, ...]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.formulas.logits import Head
-from planner.frameworks.loss import CROSS_ENTROPY, LossCode
-from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
 from planner.plan.loss import loss_of, path_of
+from planner.plan.methods import method_of
+from planner.values.loss_code import CROSS_ENTROPY, LossCode
 
 MATERIALISED = ("full", "response")
 """Paths that make all scored logits at once."""

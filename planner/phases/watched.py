@@ -15,9 +15,9 @@ from planner.phases.memory import Memory, Name, Past, Same, Watched, token
 from planner.phases.role import Role
 from planner.phases.scene import Scene, role_of
 from planner.plan.facts import Facts
-from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities, quantities
 from planner.setup.setup import Setup, models_of
+from planner.values.model_setup import ModelSetup
 
 
 class WatchedPlan:

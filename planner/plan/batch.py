@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.methods import method_of
 from planner.plan.fields import PlanFields as Plan
-from planner.setup.quantities import dealt
+from planner.plan.methods import method_of
 from planner.units import read_count
+from planner.values.dealing import dealt
 
 
 def batch_words(plan: Plan) -> str:

@@ -13,16 +13,14 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from planner import catalog
+from planner import catalog, registry
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations.coverage import refuses_sdpa
-from planner.formulas.lora import usual_targets
-from planner.frameworks import OWN, frameworks
-from planner.methods import methods
-from planner.methods.method import Method
 from planner.numeric import round_up
 from planner.plan.fields import MOST, PlanFields
+from planner.plan.frameworks import OWN, frameworks
+from planner.plan.methods import methods
 from planner.plan.trainers import trainer_of
+from planner.values.method import Method
 
 NOT_KNOWN = Method(
     name="", title="", label="", order=0, roles=(), phases=(), defaults={"kl": "loss"}
@@ -130,13 +128,13 @@ def model_defaults(values: Mapping[str, Any], model: str) -> dict[str, Any]:
     if arch is None:
         return {}
     usual: dict[str, Any] = {}
-    if refuses_sdpa(arch):
+    if registry.answer("refuses_sdpa")(arch):
         packed, flash = values.get("batch_shape") == "packed", not arch.measured
         usual["attention"] = "flash" if packed and flash else "eager"
         if not flash:
             usual["batch_shape"] = "padded"
     if values.get("finetuning", "full") != "full":
-        modules = usual_targets(arch)
+        modules = registry.answer("usual_targets")(arch)
         usual |= {"lora_targets": ",".join(modules)} if modules else {}
     return usual
 

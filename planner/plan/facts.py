@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from planner import catalog
 from planner.catalog import Gpu, Model
-from planner.catalog.architecture import Architecture
-from planner.formulas.lora import adapts_experts
-from planner.frameworks import framework_named
+from planner.catalog.architecture import EXPERTS, Architecture
 from planner.numeric import Num
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
 from planner.problem import Problem
 from planner.rule import NOT_YET
-from planner.setup.models import Config
 from planner.speeds import Speeds
+from planner.values.model_setup import Config
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 KNOWN_TORCH = ("2.13.0",)
 """PyTorch versions whose allocator and workspaces are known."""
@@ -59,6 +55,29 @@ def facts_of(plan: Plan, speeds: Speeds | None = None) -> Facts:
     if speeds is None or speeds.gpu != plan.gpu:
         return facts
     return replace(facts, gpu=facts.gpu.with_speeds(speeds))
+
+
+def obstacle(speeds: Speeds, plan: Plan) -> str:
+    """Why a benchmark does not hold for a plan, naming the field; empty when it does."""
+    for field, wanted, own in (
+        ("gpu", speeds.gpu, plan.gpu),
+        ("torch_version", _release(speeds.torch), _release(plan.torch_version)),
+    ):
+        if wanted != own:
+            return (
+                f"{field}: the benchmark is of {wanted}, and the plan has {own}; its times are "
+                "those of published runs."
+            )
+    return ""
+
+
+def holding(speeds: Speeds | None, plan: Plan) -> Speeds | None:
+    """The benchmark where it holds for a plan; None where it does not, or there is none."""
+    return speeds if speeds is not None and not obstacle(speeds, plan) else None
+
+
+def _release(version: str) -> str:
+    return version.partition("+")[0]
 
 
 @lru_cache(maxsize=1024)
@@ -252,6 +271,11 @@ def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
     return beyond | uneven_heads(plan, facts.policy)
+
+
+def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool:
+    """Whether a model's experts get adapters."""
+    return bool(architecture.experts) and any(target in EXPERTS for target in targets)
 
 
 def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from planner.catalog.card_names import LONGEST, card_key
-from planner.frameworks import OWN, complaint, frameworks
 from planner.lengths.text import MAX_CHARACTERS, canonical
+from planner.plan.frameworks import OWN, complaint, frameworks
 
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
 Dtype = Literal["bf16", "fp16", "fp32"]
@@ -30,6 +30,8 @@ Offload = Literal[
 
 EIGHT_BIT = ("adamw-8bit", "paged-adamw-8bit")
 """Optimizers whose code is bitsandbytes' or torchao's: no step of ours runs it."""
+FLASH = ("flash", "flash_attention_3")
+"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 
 
 def _known_framework(name: str) -> str:

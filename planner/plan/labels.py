@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner import catalog
-from planner.frameworks import framework_named, ours
-from planner.methods import title_of
 from planner.plan.facts import facts_of
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named, ours
+from planner.plan.methods import title_of
 
 
 def subject(plan: Plan) -> str:

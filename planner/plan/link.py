@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from planner.methods import expanded, spelt
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.factors import Factors, factors_from_text
 from planner.plan.fieldtext import KINDS, from_text
+from planner.plan.methods import expanded, spelt
 from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan.presets import presets
 from planner.plan.query import BENCHMARK, CALIBRATION, CHOSEN, LINK, SHOWN, fields_of

@@ -1,21 +1,19 @@
 """The loss that a plan names: the code that makes it, and what is said where nobody else has it.
 
 A framework's own path runs wherever it has the one that a plan's ``logits`` names. Any other is
-planned as named, by the code of this project's step (:data:`planner.frameworks.loss.AS_NAMED`).
+planned as named, by the code of this project's step (:data:`planner.values.loss_code.AS_NAMED`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planner.frameworks import framework_named
-from planner.frameworks.framework import Framework
-from planner.frameworks.loss import CROSS_ENTROPY, LossCode
-from planner.methods import method_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of
+from planner.values.framework import Framework
+from planner.values.loss_code import CROSS_ENTROPY, LossCode
 
 
 def loss_of(plan: Plan) -> LossCode:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError, create_model, model_validator
 
-from planner.frameworks import frameworks
-from planner.methods import aliases, expanded, methods, spelt, variations
-from planner.plan.coverage import uncovered
+from planner import registry
 from planner.plan.defaults import fill
 from planner.plan.fields import PlanFields
+from planner.plan.frameworks import frameworks
+from planner.plan.methods import aliases, expanded, methods, spelt, variations
 from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem, of_error, refuse
 
@@ -41,7 +41,7 @@ class BasePlan(PlanFields):
 
     @model_validator(mode="after")
     def _check(self) -> BasePlan:
-        refuse(problems_of(self) or tuple(uncovered(self)))
+        refuse(problems_of(self) or tuple(registry.answer("uncovered")(self)))
         return self
 
 

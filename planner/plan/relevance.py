@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from planner.frameworks import framework_named
-from planner.methods import method_of, methods
+from planner.plan import references
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
 from planner.plan.loss import path_of
+from planner.plan.methods import method_of, methods
+from planner.plan.stored import autocasts
 from planner.rule import NoEffect
-from planner.setup import references
-from planner.setup.setup import setup_of
 from planner.values.sharding import sharding_of
 
 UNMODELLED = (
@@ -198,7 +198,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("logits_dtype",),
         "autocast runs softmax in fp32",
-        lambda plan: path_of(plan) in ("full", "response") and setup_of(plan).models[0].autocast,
+        lambda plan: path_of(plan) in ("full", "response") and autocasts(plan),
     ),
     NoEffect(("variation",), "this method has none", lambda plan: not method_of(plan).variations),
     NoEffect(UNMODELLED, "it is not modelled yet"),

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.frameworks import frameworks
-from planner.frameworks.framework import Framework
-from planner.methods import method_of
 from planner.plan import Plan, try_plan
 from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
+from planner.plan.frameworks import frameworks
+from planner.plan.methods import method_of
 from planner.problem import Problem, best
+from planner.values.framework import Framework
 
 LEADING = frozenset(("method", "framework"))
 """Fields that decide what is usual for most others."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from planner.frameworks import framework_named, frameworks
-from planner.frameworks.trainer import Trainer
-from planner.methods import folder_of, methods
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner import registry
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named, frameworks
+from planner.plan.methods import folder_of, methods
+from planner.values.trainer import Trainer
 
 
 @cache
@@ -20,12 +16,12 @@ def trainer_of(framework: str, method: str) -> Trainer:
     """The trainer; one that is ``missing`` where the framework has none, or nobody read it."""
     owner = framework_named(framework)
     folder = folder_of(method)
-    for room, name in (
-        (f"planner.frameworks.{framework}.trainers", folder),
-        (f"planner.methods.{folder}", f"on_{framework}"),
+    for room in (
+        ("frameworks", framework, f"trainers.{folder}"),
+        ("methods", folder, f"on_{framework}"),
     ):
-        if find_spec(room) and find_spec(f"{room}.{name}"):
-            found: Trainer = import_module(f"{room}.{name}").TRAINER
+        if registry.has(*room):
+            found: Trainer = registry.load(*room).TRAINER
             return found
     if owner.steps_are_ours:
         return Trainer()

@@ -16,11 +16,11 @@ from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
 from planner.footprint import Footprint, training_of
-from planner.lengths import prompts, words
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
+from planner.plan.length_words import prompts, words
 from planner.plan.relevance import without_effect
 from planner.report.recommended import Recommended, recommended
 from planner.search import Found

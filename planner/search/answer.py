@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.estimate import estimate
-from planner.frameworks import exported
 from planner.launch.export import following, obstacles
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 from planner.plan.chosen import differences
+from planner.plan.facts import holding
+from planner.plan.frameworks import exported
 from planner.search.check import lead
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
 from planner.search.judging import Judge, rows_of, run_hours
@@ -24,7 +25,7 @@ from planner.search.staged import Progress, Staged
 from planner.search.tiers import NAMES, Placed, gives_up, no_better
 from planner.search.wish import GOALS, Wish
 from planner.search.words import bend, launched, read_gpus, same, trade_offs, why
-from planner.speeds import Speeds, holding
+from planner.speeds import Speeds
 from planner.units import read_count, read_seconds, read_usd
 
 MOST_TIES, MOST_POINTS = 5, 60

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.frameworks import framework_named
+from planner.plan.frameworks import framework_named
 from planner.search.found import Name, Recommendation
 from planner.totals.limits import MARGIN
 from planner.units import read_gib

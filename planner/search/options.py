@@ -12,20 +12,19 @@ from typing import Any
 
 from planner import catalog
 from planner.catalog.offers import offers
-from planner.frameworks import exported
 from planner.launch.export import exporter_of, obstacles
-from planner.methods import method_of
-from planner.plan import Plan, choices, try_plan
+from planner.plan import Plan, choices, references, try_plan
 from planner.plan.altered import altered
 from planner.plan.chosen import followed
 from planner.plan.facts import facts_of
 from planner.plan.fields import MOST
+from planner.plan.frameworks import exported
 from planner.plan.loss import own_paths
+from planner.plan.methods import method_of
 from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
 from planner.search.space import Options, Sizes, Space
 from planner.search.wish import GOALS, OWN, Wish, chosen_from
-from planner.setup import references
 from planner.sweeps import grid
 from planner.values.sharding import SHARDINGS, sharding_of
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from planner.launch.export import obstacles
 from planner.plan.altered import altered
-from planner.plan.facts import facts_of
+from planner.plan.facts import facts_of, holding
 from planner.search.finer import FINER, behind, between, beyond, sides
 from planner.search.found import Name
 from planner.search.judging import Arrays, Judge, Rows
@@ -31,7 +31,7 @@ from planner.search.queue import Queue
 from planner.search.space import Option, Options, Sizes, Space, merged
 from planner.search.tiers import NAMES
 from planner.search.wish import Wish
-from planner.speeds import Speeds, holding
+from planner.speeds import Speeds
 
 Progress = Callable[[str, float], None]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from planner.catalog import gpus
 from planner.catalog.offers import offers
-from planner.frameworks import exported
 from planner.linktext import GPU, VERSION, decimal, parts, require, short
-from planner.methods import methods
 from planner.plan import FIELDS
+from planner.plan.frameworks import exported
+from planner.plan.methods import methods
 
 MAX_CHARACTERS = 2000
 MOST_GPUS = 65_536

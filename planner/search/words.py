@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from planner.cost import cost
 from planner.footprint import Footprint
-from planner.frameworks import framework_named
 from planner.launch.export import obstacles
-from planner.lengths import words
-from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.fields import EIGHT_BIT
+from planner.plan.frameworks import framework_named
+from planner.plan.length_words import words
+from planner.plan.methods import method_of
 from planner.search.found import Name, Recommendation
 from planner.search.knee import WORTH
 from planner.throughput import read_run

@@ -6,19 +6,18 @@ Works on a plan and on a sweep's grid alike (see :mod:`planner.numeric`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.frameworks import framework_named
-from planner.lengths import Lengths, lengths_of, prompt_of, says_prompts
-from planner.methods import method_of
-from planner.numeric import Num, ceil_div, maximum, minimum, round_up, where
+from planner.lengths import Lengths
+from planner.numeric import Num, ceil_div, maximum, minimum, where
+from planner.plan import Plan
+from planner.plan.frameworks import framework_named
+from planner.plan.lengths import lengths_of, prompt_of, says_prompts
+from planner.plan.methods import method_of
+from planner.values.dealing import dealt
 from planner.values.dtypes import BYTES
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 VECTOR_FIELDS: tuple[str, ...] = (
     "gpus",
@@ -176,23 +175,6 @@ def quantities(plan: Plan) -> Quantities:
         gradient_bytes=BYTES[plan.gradient_dtype],
         reduce_bytes=BYTES[plan.reduce_dtype],
     )
-
-
-def dealt(plan: Plan) -> tuple[Num, Num]:
-    """Responses that each GPU has in an update and in a step.
-
-    Where they do not fill every GPU's micro-batches, rows that are there already fill them up: as
-    accelerate's ``BatchSamplerShard`` (``even_batches``, data_loader.py of 1.15) and torch's
-    ``DistributedSampler`` have it. A trainer that stops there refuses the plan by a rule, and so do
-    all sizes of a sweep. A budget of tokens makes micro-batches of any rows.
-    """
-    gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
-    each = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, gpus)
-    size, budget = plan.micro_batch_size, plan.max_tokens_per_micro_batch
-    if any(map(np.ndim, (each, size, budget))):
-        return each, ceil_div(plan.prompts_per_step * plan.responses_per_prompt, gpus)
-    each = each if budget else round_up(each, size)
-    return each, each * ceil_div(plan.prompts_per_step, plan.prompts_per_update)
 
 
 def _micro_batch(

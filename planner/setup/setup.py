@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planner.frameworks import framework_named
-from planner.methods import method_of
-from planner.setup import references
-from planner.setup.models import Dtype, ModelSetup, Place
+from planner.plan import Plan, references
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of
+from planner.plan.stored import autocasts, stored
 from planner.setup.quantities import Quantities, quantities
+from planner.values.model_setup import Dtype, ModelSetup, Place
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import (
     CHECKPOINT,
@@ -33,9 +34,6 @@ from planner.values.step_phases import (
     Moment,
     StepPhase,
 )
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +138,12 @@ def models_of(plan: Plan) -> tuple[ModelSetup, ...]:
 def _models(plan: Plan) -> Iterator[ModelSetup]:
     method = method_of(plan)
     adapted = plan.finetuning != "full"
-    kept = _stored(plan)
-    autocast = kept == "fp32" != plan.dtype and sharding_of(plan).replicated
     waits: Place = "host" if plan.offload in WEIGHTS_WAIT else "gpu"
     trained: dict[str, Any] = {
         "trained": True,
         "adapted": adapted,
-        "stored": kept,
-        "autocast": autocast,
+        "stored": stored(plan),
+        "autocast": autocasts(plan),
         "waits": waits,
     }
     yield ModelSetup(
@@ -193,21 +189,6 @@ def _policy_used_too(plan: Plan) -> frozenset[Moment]:
     if plan.reference in references.ON_POLICY:
         found = (*found, REFERENCE_LOG_PROBS)
     return _moments(*found)
-
-
-def _stored(plan: Plan) -> Dtype:
-    """What trained models' weights are kept in: the master copy's dtype, where that is kept.
-
-    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
-    dtype of its own, unless the framework loads base and adapters alike.
-    """
-    alike = framework_named(plan.framework).base_in_master_dtype
-    frozen_base = plan.finetuning != "full" and not alike
-    if frozen_base and plan.base_dtype == "fp32":
-        return "fp32"
-    if plan.master_dtype == "none" or sharding_of(plan).zero > 0 or frozen_base:
-        return plan.dtype
-    return "fp32"
 
 
 def _reward_stored(plan: Plan) -> Dtype:

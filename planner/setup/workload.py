@@ -5,7 +5,7 @@ The estimate sums over it; a plan's own validation asks whether formulas cover i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,16 +13,12 @@ from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
-from planner.frameworks import framework_named
 from planner.numeric import Num, some
-from planner.setup.models import ModelSetup
+from planner.plan import Plan
+from planner.plan.fields import FLASH
+from planner.plan.frameworks import framework_named
 from planner.setup.setup import Setup
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
-
-FLASH = ("flash", "flash_attention_3")
-"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
+from planner.values.model_setup import ModelSetup
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:

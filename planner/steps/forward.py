@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.loss import loss_of
+from planner.plan.methods import method_of
 from planner.steps import models
 from planner.steps.batch import Rows
 

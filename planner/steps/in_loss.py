@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.setup import references
+from planner.plan import references
 from planner.steps import forward, models
 from planner.steps.batch import Rows
 from planner.steps.run import Run

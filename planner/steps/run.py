@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from planner.plan import Plan
-from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
 from planner.setup.workload import attention_of
@@ -20,6 +19,7 @@ from planner.steps import models, optimizers, shards
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import LogProbs, token_log_probs
+from planner.values.model_setup import ModelSetup
 from planner.values.step_phases import StepPhase
 
 

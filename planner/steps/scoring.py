@@ -9,7 +9,7 @@ from types import MappingProxyType
 import torch
 from torch import nn
 
-from planner.setup import references
+from planner.plan import references
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages

@@ -29,20 +29,20 @@ from planner.phases.experts import experts_left
 from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan, Work
-from planner.phases.reference_cache import pass_seconds
 from planner.phases.scene import Scene
 from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
 from planner.plan import Plan
-from planner.plan.coverage import too_long, uncovered
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
 from planner.rule import Rule
+from planner.setup.coverage import too_long, uncovered
 from planner.speeds import Speeds
 from planner.sweeps.grid import Grid, Mesh
 from planner.term import Bundle, Instant, Standing
 from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import work_terms
+from planner.timing.reference_passes import pass_seconds
 from planner.timing.step import Spent, seconds_of, step_seconds
 from planner.totals.levels import MeshAdder, Totals
 from planner.totals.peaks import Peak, Stood, above, bounds, peak_of

@@ -15,9 +15,10 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from planner.plan import FIELDS, Plan
+from planner.plan.facts import obstacle
 from planner.plan.plan import remedy
 from planner.setup.quantities import VECTOR_FIELDS
-from planner.speeds import Speeds, obstacle
+from planner.speeds import Speeds
 from planner.sweeps.combinations import Combinations
 from planner.sweeps.grid import FOLLOWERS, Mesh, followed
 from planner.sweeps.judged import PASS, Judged, Words, judged

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
 
-from planner.lengths import lengths_of, prompt_of
+from planner.footprint import Done
 from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work
 from planner.phases.scene import Scene
+from planner.plan.lengths import lengths_of, prompt_of
 
 TRAINING = ("forward", "backward")
-
-
-class Done(NamedTuple):
-    """Of one step; numbers, or arrays of a sweep's grid."""
-
-    tokens: Num
-    """Prompt and response tokens of all its sequences, padding left out."""
-    model_flops: Num
-    """Operations on one GPU that forward and backward of what trains need for its tokens."""
-    performed_flops: Num
-    """The same with padding, and with all that is computed a second time."""
-    updates: tuple[str, ...]
-    """Phases that make an update: forward, backward and optimizer."""
 
 
 def makes_update(phase: PhasePlan) -> bool:

@@ -13,11 +13,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from planner.catalog.efficiencies import efficiencies
+from planner.footprint import Factors
 from planner.formulas.passes import EXPERTS
 from planner.kernels import tables_of
-from planner.methods import method_of
+from planner.plan.methods import method_of
 from planner.term import TimeTerm
-from planner.timing.error import Factors, Kind, factors
+from planner.timing.error import Kind, factors
 from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:

@@ -10,27 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple, get_args
 
+from planner.footprint import Factors
 from planner.values.step_phases import Published
 
 Kind = Published | Literal["step"]
 """What runs publish seconds of."""
 KINDS: tuple[Kind, ...] = (*get_args(Published), "step")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Factors:
-    """Predicted seconds × ``low`` to × ``high`` is where published runs lay."""
-
-    low: float
-    high: float
-    rows: int
-    words: str
-    """How many runs of which regime, and that it is a wider one than asked for where it is."""
 
 
 class Regime(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
-from planner.catalog.gpu_catalog import Gpu
+from planner.catalog.gpu_catalog import Gpu, grouped
 from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
 from planner.formulas.parameters import (
@@ -27,7 +27,7 @@ from planner.kernels import experts_seconds, prefill_attention_seconds, products
 from planner.kernels.explanation import Kind
 from planner.kernels.grid import Curve
 from planner.numeric import Num, maximum, remembered
-from planner.setup.workload import FLASH
+from planner.plan.fields import FLASH
 
 ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
 """Rows of a forward at which a curve is drawn: eight to a doubling, up to four million."""
@@ -126,18 +126,6 @@ def experts_share(gpu: Gpu, arch: Architecture, dtype: str) -> Curve | None:
         seconds = seconds + times * one
     flops = experts_flops(arch, tokens=ROWS) / arch.sparse_layers
     return Curve(np.log(ROWS), np.log(flops / (peak * seconds)))
-
-
-def grouped(gpu: Gpu, dtype: str) -> bool:
-    """Whether torch has one kernel for all experts of a layer; else it multiplies one by one.
-
-    transformers 5 asks for ``grouped_mm`` unless told otherwise (modeling_utils.py,
-    get_correct_experts_implementation). torch 2.13 has it in bf16 for capabilities 9 and 10, and
-    takes a product for each expert elsewhere (``_grouped_mm_cuda``, GroupedMMUtils.h
-    ``_grouped_mm_fallback``), as transformers does below 8.0 (integrations/moe.py). A card of
-    unknown capability is taken for one that has it.
-    """
-    return dtype == "bf16" and (gpu.compute_capability or "9").partition(".")[0] in ("9", "10")
 
 
 def experts_met(arch: Architecture, tokens: Num) -> Num:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.catalog.gpu_catalog import grouped
 from planner.formulas.memory_bound import Mode, layer_kernels
 from planner.numeric import Num
 from planner.phases.phase import Work
@@ -97,7 +98,7 @@ class Passing:
     def expert_launches(self) -> Num:
         """Kernels of one sparse layer's experts beyond a grouped one of each product."""
         arch = self.arch
-        if not arch.experts or layers.grouped(self.gpu, self.experts_dtype):
+        if not arch.experts or grouped(self.gpu, self.experts_dtype):
             return 0
         return 2 * arch.sparse_layers / arch.layers * layers.experts_met(arch, self.rows)
 

@@ -9,16 +9,14 @@ Weights are sent while neither does anything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.footprint import Phase
 from planner.formulas.decoding import LONGEST, REWARDS_LEFT
 from planner.numeric import Num, maximum
+from planner.plan import Plan
 from planner.term import TimeTerm
 from planner.values.step_phases import StepPhase
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 OVERLAPPED = ("one-step-off", "asynchronous")
 

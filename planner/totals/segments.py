@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.formulas.held import Kind, Spread, held, kind_of
 from planner.numeric import Bounded, Num, maximum, minimum
+from planner.plan import Plan
 from planner.term import Term
 from planner.totals.peaks import Peak
 from planner.values.step_phases import StepPhase
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 class Reserved(NamedTuple):

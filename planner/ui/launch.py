@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from planner.frameworks import exported
 from planner.launch.export import export, following, weighable
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.launch.offer import offered, refuses
 from planner.plan import Plan
 from planner.plan.chosen import differences
+from planner.plan.frameworks import exported
 from planner.plan.query import to_query
 from planner.plan.trainers import exporting
 from planner.ui import compute, messages

@@ -12,11 +12,11 @@ import streamlit as st
 from planner.comparison import old_and_new
 from planner.plan import Plan
 from planner.plan.chosen import Change, differences
+from planner.plan.facts import obstacle as obstacle_of_speeds
 from planner.plan.link import Reading
 from planner.plan.possible_batches import possible_batches
 from planner.plan.query import BENCHMARK, CALIBRATION, LINK
 from planner.problem import Problem
-from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.elements import row, said, text_table

@@ -10,10 +10,10 @@ import streamlit as st
 from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
-from planner.methods import method_of
 from planner.phases import engine
 from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
+from planner.plan.methods import method_of
 from planner.throughput import throughput
 from planner.trial.evidence.correction import LEFT
 from planner.ui import compute

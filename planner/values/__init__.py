@@ -1,1 +1,1 @@
-"""Small facts that plans are built of, each told once and asked for by no name."""
+"""What plans are built of, as plain values: each told once and asked for by no name."""

@@ -1,16 +1,13 @@
 """What each way to train on several GPUs is: a row each, so that nobody asks for its name.
 
-Imports nothing of ours but the types of a plan.
+Imports nothing of ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from typing import Any, NamedTuple
 
 
 class Sharding(NamedTuple):
@@ -61,6 +58,6 @@ SHARDINGS: Mapping[str, Sharding] = MappingProxyType(
 )
 
 
-def sharding_of(plan: Plan) -> Sharding:
+def sharding_of(plan: Any) -> Sharding:
     """What a plan's sharding is, or a sweep's, which has one for all of its plans."""
     return SHARDINGS[plan.sharding]

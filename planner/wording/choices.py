@@ -10,11 +10,11 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from planner import catalog, lengths
-from planner.frameworks import framework_named
-from planner.methods import methods, variations
-from planner.plan import choices
+from planner import catalog
+from planner.plan import choices, length_words
 from planner.plan.facts import KNOWN_TORCH
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import methods, variations
 from planner.plan.rules import UNMODELLED
 from planner.wording.display import say
 
@@ -112,7 +112,7 @@ def card_names() -> Mapping[str, str]:
 def spoken(field: str, value: Any) -> str:
     """A field's value as a sentence says it: a choice as its list shows it."""
     if field == "length_distribution":
-        return lengths.named(value)
+        return length_words.named(value)
     if field == "gpu":
         return card_names().get(value, value)
     return name(field, value) if options(field) else say(value)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from planner.frameworks import OWN, framework_named
-from planner.frameworks.word import Word
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
+from planner.plan.frameworks import OWN, framework_named
+from planner.values.framework import Word
 from planner.wording import choices
 from planner.wording.choices import spoken
 from planner.wording.display import say

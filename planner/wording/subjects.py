@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 
-from planner.frameworks import frameworks
 from planner.plan import FIELDS
+from planner.plan.frameworks import frameworks
 from planner.plan.relevance import UNMODELLED
 from planner.wording.fields import TEXTS, FieldText, meaning, short_label
 

@@ -12,8 +12,8 @@ from accuracy.framework_grid import GRIDS, FrameworkGrid
 from accuracy.grid_summary import differences, percentile, stored
 from accuracy.pairs import all_pairs
 from grid_rows import SAME, unchanged
-from planner.frameworks import own_step
 from planner.plan import Plan
+from planner.plan.frameworks import own_step
 
 EACH = pytest.mark.parametrize("found", GRIDS.values(), ids=list(GRIDS))
 NEAR = 0.006

@@ -16,8 +16,8 @@ from accuracy.gpu_cases import Case, cases
 from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.estimate import estimate
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.trial.run.meter import PhaseLog, WallClock
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ import pytest
 
 from accuracy import trial_report, trials
 from accuracy.trial_cases import TrialCase, cases
-from planner.methods import methods
+from planner.plan.methods import methods
 from planner.plan.query import to_query_string
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
 from planner.trial.ask.result import TrialResult, result_json

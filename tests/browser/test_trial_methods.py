@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import app, settle
 
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.plan.query import to_query_string
 from planner.setup.quantities import quantities
 from planner.trial.ask.process import states

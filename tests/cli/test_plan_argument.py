@@ -8,8 +8,8 @@ import pytest
 from planner.answer import ANSWER_VERSION, to_json
 from planner.cli.plan_argument import read_plan, require_plan
 from planner.estimate import estimate
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from planner.plan.query import to_query, to_query_string

@@ -13,7 +13,7 @@ from accuracy.cpu_cases import CHECKPOINTED, HF, PADDED, SDPA, Case
 from live_bytes import LiveBytes
 from planner.dryrun.run import results
 from planner.dryrun.run.world import world
-from planner.methods import part
+from planner.plan.methods import part
 from planner.steps import run as runs
 from planner.steps.stage import Stage
 

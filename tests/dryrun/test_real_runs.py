@@ -9,7 +9,7 @@ from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import dry_peaks, real_peaks
 from evidence import STEPS, Evidence
 from planner.dryrun.run.execute import dry_run
-from planner.methods import methods
+from planner.plan.methods import methods
 from planner.trial.run.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4

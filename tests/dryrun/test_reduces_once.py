@@ -16,8 +16,8 @@ from planner import catalog
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks import framework_named
 from planner.plan import Plan
+from planner.plan.frameworks import framework_named
 
 torch.set_num_threads(1)
 

@@ -12,8 +12,8 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
 from planner.wording.display import UNITS

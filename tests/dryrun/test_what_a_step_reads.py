@@ -17,7 +17,7 @@ from accuracy.trl_cases import CASES as OF_TRL
 from accuracy.verl_cases import CASES as OF_VERL
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
-from planner.frameworks import OWN
+from planner.plan.frameworks import OWN
 
 LOGITS = ("full", "response", "chunked", "fused")
 OURS = [

@@ -10,8 +10,8 @@ import torch
 
 from head_steps import big, logprob_forward, loss_backward, loss_forward
 from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward, self_certainty_kept
-from planner.frameworks import framework_named
-from planner.frameworks.loss import AS_NAMED, PATHS
+from planner.plan.frameworks import framework_named
+from planner.values.loss_code import AS_NAMED, PATHS
 
 torch.set_num_threads(1)
 

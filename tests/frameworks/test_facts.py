@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planner.frameworks import framework_named
-from planner.frameworks.framework import Framework
 from planner.plan import Plan
+from planner.plan.frameworks import framework_named
 from planner.plan.trainers import trainer_of
+from planner.values.framework import Framework
 
 TRL = framework_named("trl")
 VERL = framework_named("verl")

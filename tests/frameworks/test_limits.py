@@ -9,13 +9,13 @@ import pytest
 
 from planner.estimate import estimate
 from planner.formulas.sharding import ZERO_BUCKET_COPY, ZERO_BUCKET_IN_FP32
-from planner.frameworks import exported, framework_named, frameworks
 from planner.frameworks.trl import limits as trl
 from planner.frameworks.verl import limits as verl
 from planner.phases import reductions
 from planner.phases.scene import scene_of
 from planner.plan import Plan, choices, try_plan
 from planner.plan.facts import facts_of
+from planner.plan.frameworks import exported, framework_named, frameworks
 from planner.plan.relevance import without_effect
 
 

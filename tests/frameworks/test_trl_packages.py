@@ -18,10 +18,10 @@ from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from framework_runs import WITHOUT_PACKAGES, real_and_dry
 from planner.estimate import estimate
-from planner.frameworks import OWN
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import eight_bit, packages
 from planner.launch.export import export
+from planner.plan.frameworks import OWN
 
 torch.set_num_threads(1)
 

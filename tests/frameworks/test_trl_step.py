@@ -23,10 +23,10 @@ from planner.dryrun.logs.log import EMPTY_CACHE
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks import OWN
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import made, seams, step, told
 from planner.plan import Plan
+from planner.plan.frameworks import OWN
 from planner.setup.setup import setup_of
 
 torch.set_num_threads(1)

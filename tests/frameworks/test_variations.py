@@ -10,9 +10,9 @@ from accuracy.trl_cases import Case as TrlCase
 from accuracy.verl_cases import CASES
 from accuracy.verl_cases import Case as VerlCase
 from planner.estimate import estimate
-from planner.frameworks import frameworks
-from planner.methods import variations
 from planner.plan import Plan
+from planner.plan.frameworks import frameworks
+from planner.plan.methods import variations
 
 torch.set_num_threads(1)
 

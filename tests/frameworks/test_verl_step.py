@@ -17,10 +17,10 @@ from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs import curve
 from planner.dryrun.logs.log import PHASE
 from planner.dryrun.run.world import On
-from planner.frameworks import OWN
 from planner.frameworks.verl import FRAMEWORK, own_step
 from planner.frameworks.verl.run import kernels, seams, step, told
 from planner.plan import Plan
+from planner.plan.frameworks import OWN
 from planner.setup.setup import setup_of
 
 torch.set_num_threads(1)

@@ -8,7 +8,6 @@ import pytest
 
 from launch.running import PATHS, run, unpack
 from planner import frameworks
-from planner.frameworks import exported
 from planner.launch.export import (
     export,
     exporter_of,
@@ -20,6 +19,8 @@ from planner.launch.export import (
 )
 from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
+from planner.plan.frameworks import exported, framework_named
+from planner.plan.frameworks import frameworks as known
 from planner.plan.presets import DEFAULT, presets
 from planner.plan.trainers import exporting
 
@@ -93,7 +94,7 @@ def test_frameworks_are_the_modules_of_the_package(
     folder.mkdir()
     (folder / "__init__.py").write_text(
         "from planner.frameworks.plain import FRAMEWORK as PLAIN\n"
-        "from planner.frameworks.framework import Framework\n"
+        "from planner.values.framework import Framework\n"
         "FRAMEWORK = Framework(\n"
         "    name='another', label='Another', order=9, versions=('3',),\n"
         "    loss={'3': PLAIN.loss_code('1')},\n"
@@ -106,7 +107,7 @@ def test_frameworks_are_the_modules_of_the_package(
         "    return Launch(framework='another', version='3', files=(), install='', notes=())\n"
     )
     monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
-    asked = (frameworks.frameworks, frameworks.framework_named, frameworks.exported)
+    asked = (known, framework_named, exported)
     try:
         for each in asked:
             each.cache_clear()

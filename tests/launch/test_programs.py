@@ -16,10 +16,10 @@ from launch.tiny_models import config
 from planner import catalog
 from planner.__main__ import main
 from planner.frameworks.plain.exporter import write
-from planner.frameworks.program import Decision
 from planner.launch.export import export, fitted, following, obstacles, why_not
 from planner.launch.launch import CannotExpress, Launch
 from planner.launch.program import literal
+from planner.launch.templates import Decision
 from planner.plan import Plan
 from planner.plan.plan import choices
 

@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import Phase, given, settings
 
 from launch.running import Worker, read_by_trl, read_by_verl
-from planner.frameworks import exported
 from planner.launch.export import export, fitted, why_not
 from planner.launch.launch import CannotExpress, Launch
 from planner.plan import FIELDS, Plan
+from planner.plan.frameworks import exported
 from random_plans import plans
 
 

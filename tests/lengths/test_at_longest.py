@@ -6,8 +6,8 @@ import pytest
 
 from planner.dryrun.ask import store
 from planner.dryrun.ask.port import Port
-from planner.lengths import at_longest
 from planner.plan import Plan
+from planner.plan.lengths import at_longest
 from planner.trial.ask.request import request_of
 
 COUNTED = Plan(response_tokens=1024, length_distribution="1~hist_100~1_300~1")

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.estimate import estimate
-from planner.lengths import lengths_of
 from planner.phases.scene import scene_of
 from planner.phases.vocabulary import scored_in_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.lengths import lengths_of
 from planner.plan.link import from_query_string
 from planner.plan.query import to_query_string
 from planner.setup.quantities import Passes, quantities

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planner.lengths import at_longest, lengths_of, named, offered, prompts, words
 from planner.lengths.shape import lognormal
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import logged, typical
 from planner.plan import Plan
+from planner.plan.length_words import named, offered, prompts, words
+from planner.plan.lengths import at_longest, lengths_of
 
 
 def cut(shape: object, cap: int) -> tuple[float, float]:

@@ -8,8 +8,8 @@ import pytest
 
 from planner.estimate import estimate
 from planner.footprint import Phase
-from planner.lengths import lengths_of
 from planner.plan import Plan
+from planner.plan.lengths import lengths_of
 from planner.setup.quantities import quantities
 
 BASE: dict[str, Any] = {

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.lengths import Lengths, lengths_of
+from planner.lengths import Lengths
 from planner.lengths.shape import Lognormal, grouped, histogram, lognormal, uniform
 from planner.lengths.text import to_text
 from planner.lengths.value import MOST_BINS, point
+from planner.plan.lengths import lengths_of
 
 COUNTS = st.dictionaries(st.integers(1, 40_000), st.integers(1, 10_000), min_size=1, max_size=64)
 SHAPES = st.one_of(

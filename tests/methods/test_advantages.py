@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from launch.running import Worker
-from planner.methods import part
 from planner.plan import Plan
+from planner.plan.methods import part
 from planner.setup.setup import setup_of
 from planner.steps.objectives import KL_WEIGHT, policy_loss
 from planner.steps.run import Run

@@ -14,8 +14,8 @@ from planner.__main__ import main
 from planner.cost import between_words, cost
 from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
-from planner.frameworks import frameworks
 from planner.plan import Plan
+from planner.plan.frameworks import frameworks
 from planner.sweeps.table import sweep
 from planner.throughput import throughput
 from planner.trial.run.cadence import trial_flops

@@ -17,10 +17,10 @@ from planner.answer import to_json
 from planner.cost import cost, reference_words
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Footprint
-from planner.methods import methods
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.methods import methods
 from planner.sweeps.table import sweep
 from planner.trial.ask.footprints import figures_of
 from planner.trial.run.cadence import trial_flops

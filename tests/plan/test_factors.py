@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.factors import (
     HIGHEST,
@@ -19,6 +18,7 @@ from planner.plan.factors import (
     factors_to_text,
 )
 from planner.plan.link import from_query, from_query_string
+from planner.plan.methods import methods
 from planner.plan.query import to_query, to_query_string
 
 PHASES = ("policy backward", "old log-probs", "optimizer step", "critic update")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from planner import estimate
-from planner.frameworks import frameworks
 from planner.launch.export import export, obstacles
 from planner.plan import Plan, try_plan
+from planner.plan.frameworks import frameworks
 from planner.plan.link import from_query_string
 from planner.setup.quantities import quantities
 

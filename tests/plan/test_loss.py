@@ -13,18 +13,18 @@ from planner.cli.plan_argument import read_plan
 from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate
 from planner.formulas import logits
-from planner.frameworks import framework_named, frameworks
-from planner.frameworks.loss import AS_NAMED, PATHS
 from planner.launch.export import obstacles
-from planner.methods import method_of
 from planner.phases.scene import scene_of
 from planner.phases.vocabulary import inference_head, training_head
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
+from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.loss import foreign, has_path, own_paths, path_of
+from planner.plan.methods import method_of
 from planner.search.options import space_of
 from planner.search.wish import Wish
 from planner.sweeps.table import sweep
+from planner.values.loss_code import AS_NAMED, PATHS
 
 SMALL: dict[str, Any] = {"model": "Qwen/Qwen2.5-0.5B", "gpus": 2, "micro_batch_size": 2}
 ALONE: dict[str, Any] = {**SMALL, "gpus": 1, "sharding": "none", "master_dtype": "fp32"}

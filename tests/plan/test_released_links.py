@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 import pytest
 
 from golden import LINKS, figures, released, same
-from planner.frameworks import frameworks
 from planner.plan.chosen import differences
 from planner.plan.fieldtext import to_text
+from planner.plan.frameworks import frameworks
 from planner.plan.link import from_query, from_query_string
 from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.pin import from_pin

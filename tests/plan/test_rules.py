@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.frameworks import framework_named, frameworks
-from planner.methods import methods
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.defaults import fill
+from planner.plan.frameworks import framework_named, frameworks
+from planner.plan.methods import methods
 from planner.plan.rules import rules_of
 from planner.plan.trainers import trainer_for
 from planner.rule import Rule

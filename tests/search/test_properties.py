@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from evidence import ROOT, Evidence, named
-from planner.frameworks import frameworks
-from planner.frameworks.dealing import rest
 from planner.plan import Plan, choices
 from planner.plan.chosen import followed
+from planner.plan.frameworks import frameworks
 from planner.plan.presets import presets
 from planner.search import search
 from planner.search.judging import rows_of
@@ -23,6 +22,7 @@ from planner.search.pool import Candidate, Pool
 from planner.search.staged import Staged
 from planner.search.tiers import NAMES
 from planner.search.wish import GOALS, Wish
+from planner.values.dealing import rest
 from search.whole import staged
 
 PLANS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from accuracy.cpu_cases import Case
-from planner.methods import methods
+from planner.plan.methods import methods
 from planner.steps import in_loss, models, update
 from planner.steps.batch import Rows
 from planner.steps.run import Run, build

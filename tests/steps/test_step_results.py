@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from planner.methods import methods
 from planner.methods.ppo import step as ppo
+from planner.plan.methods import methods
 from planner.setup.setup import setup_of
 from planner.steps import models
 from planner.steps.run import Run

@@ -8,14 +8,14 @@ import pytest
 
 from benchmarks_of_cards import H100
 from planner.estimate import estimate
-from planner.lengths import offered
+from planner.footprint import Factors
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.length_words import offered
 from planner.plan.presets import presets
 from planner.speeds import Speeds
 from planner.timing import doubt
-from planner.timing.error import Factors
 from planner.values.step_phases import ROLLOUT, Moment, StepPhase
 
 PLAN = presets()["grpo-7b@1"].plan

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from planner import Plan
 from planner.estimate import estimate, phase_plans
-from planner.lengths import lengths_of
 from planner.phases.scene import scene_of
 from planner.plan.facts import facts_of
+from planner.plan.lengths import lengths_of
 from planner.sweeps.table import sweep
 from planner.timing import engine, rollout
 from planner.timing.engine_step import Generator

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Qwen3MoeConfig
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
 
-from planner.catalog.gpu_catalog import gpu
+from planner.catalog.gpu_catalog import gpu, grouped
 from planner.catalog.model_catalog import model
 from planner.estimate import estimate
 from planner.formulas import passes
@@ -99,7 +99,7 @@ def test_which_cards_have_one_kernel_for_all_experts() -> None:
         ("a100-80gb", "bf16", False),
         ("rtx-4090", "bf16", False),
     ):
-        assert layers.grouped(gpu(card), dtype) is one
+        assert grouped(gpu(card), dtype) is one
         kinds = [kind for _, kind, _ in layers.experts_kernels(gpu(card), arch, 2048.0, dtype)]
         assert kinds == (["experts"] if one else ["products", "products"])
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from accuracy.timings import chains
 from accuracy.timings.chains import FASTER, RUN, SIZES, TAILS, beyond_shares, seconds, slower
 from benchmarks_of_cards import H100
-from planner.frameworks.dealing import rest
 from planner.plan import Plan, try_plan
 from planner.setup.quantities import quantities
+from planner.values.dealing import rest
 from random_plans import plans
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-30B-A3B", "google/gemma-2-2b")

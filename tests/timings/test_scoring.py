@@ -20,8 +20,8 @@ from accuracy.timings import compare, intervals, rank, report, runs, serving, st
 from accuracy.timings.compare import Figure, results
 from accuracy.timings.planned import Planned
 from accuracy.timings.rows import Row, rows
-from planner.lengths import lengths_of
 from planner.plan import Plan
+from planner.plan.lengths import lengths_of
 from planner.timing import error
 from planner.timing.error import Cell, Regime, factors
 from planner.values.step_phases import POLICY_BACKWARD

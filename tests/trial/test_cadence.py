@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.trial.run.cadence import (
     rollout_seconds,
     sampled_tokens,

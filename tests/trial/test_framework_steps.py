@@ -8,9 +8,9 @@ import pytest
 
 from accuracy.trl_cases import CASES
 from accuracy.verl_cases import CASES as VERL_CASES
-from planner.frameworks import OWN, framework_named
 from planner.frameworks.trl import FRAMEWORK
 from planner.plan import Plan
+from planner.plan.frameworks import OWN, framework_named
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.variants import executed
 from planner.trial.run import cadence, prediction

@@ -9,8 +9,8 @@ import pytest
 from planner import estimate
 from planner.__main__ import parser
 from planner.cli.plan_argument import require_plan
-from planner.frameworks import framework_named
 from planner.plan import Plan
+from planner.plan.frameworks import framework_named
 from planner.plan.presets import presets
 from planner.trial.ask import description
 from planner.trial.ask.description import describe

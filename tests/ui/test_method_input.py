@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.methods import methods, variations
+from planner.plan.methods import methods, variations
 from ui.opened_pages import field, has, link_of, opened, words
 
 

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from planner.estimate import estimate
-from planner.frameworks.dealing import rest
 from planner.plan import Plan, try_plan
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
@@ -17,6 +16,7 @@ from planner.ui.scaling import knee, limits, rows
 from planner.ui.scaling.axes import AXES, CARD, cards, known_cards
 from planner.ui.scaling.panels import apart, curves_of
 from planner.ui.scaling.points import EVEN, drawn
+from planner.values.dealing import rest
 
 GRPO = presets()["grpo-7b@1"].plan
 LENGTH = AXES["response_tokens"]

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner import Plan, estimate
-from planner.frameworks import frameworks
+from planner.plan.frameworks import frameworks
 from planner.ui.inputs.groups import GROUPS, SECTIONS
 from planner.wording import subjects
 from planner.wording.subjects import FIELD_NAMES, ONLY_TIME, OTHERS, Subject, find

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.frameworks import exported, frameworks
 from planner.launch.export import export, following
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
+from planner.plan.frameworks import exported, frameworks
 from planner.plan.presets import presets
 from planner.plan.query import to_query
 from planner.plan.rules import IMPOSSIBLE, UNMODELLED

@@ -11,8 +11,8 @@ import pytest
 
 from planner.estimate import estimate
 from planner.footprint import StatedError
-from planner.methods import methods
 from planner.plan import FIELDS, Plan
+from planner.plan.methods import methods
 from planner.plan.presets import presets
 from planner.ui import tables
 from planner.ui.elements import decimals

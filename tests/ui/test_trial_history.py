@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.plan.query import to_query_string
 from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures

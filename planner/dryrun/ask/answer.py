@@ -16,9 +16,9 @@ from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
 from planner.formulas.growth import EXPERTS_LEFT, bounded
 from planner.formulas.host import BY_DEEPSPEED
-from planner.methods import method_of
 from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
+from planner.plan.methods import method_of
 from planner.term import OUTSIDE, Category, Term
 from planner.values.step_phases import Moment, StepPhase
 

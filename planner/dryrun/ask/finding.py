@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from planner.dryrun.ask.answer import DryRun
 from planner.estimate import estimate
 from planner.footprint import Phase, worst_of
-from planner.methods import method_of
-from planner.methods.method import Switch
 from planner.plan import Plan, try_plan
 from planner.plan.loss import names_anew
+from planner.plan.methods import method_of
 from planner.term import OUTSIDE
 from planner.units import read_count, read_gib
+from planner.values.method import Switch
 
 SMALL = 0.001
 """Differences up to this share are not worth a sentence of their own."""

@@ -22,8 +22,8 @@ from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.request import capacity_of, key_of
 from planner.forks import client
 from planner.forks.client import PIPE, Process, begin, environment
-from planner.lengths import at_longest
 from planner.plan import Plan
+from planner.plan.lengths import at_longest
 
 POLL_SECONDS = 0.05
 LIMIT_SECONDS = 300.0

@@ -14,9 +14,9 @@ from planner.dryrun.allocator import AllocatorSettings
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate
 from planner.formulas.allocator import cublas_workspace_bytes
-from planner.frameworks import own_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.frameworks import own_step
 from planner.term import OUTSIDE, Term
 
 LIBRARIES = ("torch", "transformers", "peft")

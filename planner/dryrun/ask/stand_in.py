@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.formulas import sharding, state
-from planner.frameworks import OWN, framework_named, ours, own_step
-from planner.frameworks.framework import Framework
 from planner.phases import sampled
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
+from planner.plan.frameworks import OWN, framework_named, ours, own_step
 from planner.plan.loss import foreign, has_path, path_of
 from planner.plan.trainers import trainer_of
 from planner.setup.quantities import pads_rollout
 from planner.setup.setup import models_of
+from planner.values.framework import Framework
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import OLD_LOG_PROBS
 

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from planner import registry
 from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.depth import MARGIN, SHARDED_MARGIN, Pattern, expand, pattern_of
 from planner.dryrun.logs.kinds import layer_kinds, shallow
@@ -13,10 +14,10 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.logs.repeat import Irregular
 from planner.dryrun.logs.rounds import unroll
 from planner.dryrun.run.world import On, world
-from planner.frameworks import OWN, ours
 from planner.imports import imported_for_good
-from planner.methods import part
 from planner.plan import Plan
+from planner.plan.frameworks import OWN, ours
+from planner.plan.methods import part
 from planner.steps import models
 from planner.steps import run as runs
 from planner.values.sharding import sharding_of
@@ -56,7 +57,7 @@ def dry_run(
     filled = {role: filled_in(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
     if not ours(code):
-        theirs = imported_for_good(f"planner.frameworks.{code}.run.step")
+        theirs = imported_for_good(registry.name_of("frameworks", code, "run.step"))
 
         def whole(configs: Configs) -> Log:
             return theirs.execute(plan, configs, on)  # type: ignore[no-any-return]

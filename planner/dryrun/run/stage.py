@@ -15,7 +15,7 @@ from planner.dryrun.run.branches import Branches, fallbacks, four_bit, implement
 from planner.dryrun.run.branches.cpu import CpuBranches
 from planner.dryrun.run.branches.liger import Apply
 from planner.dryrun.run.tracker import Tracker
-from planner.setup.workload import FLASH
+from planner.plan.fields import FLASH
 from planner.steps import models
 from planner.steps.stage import Place, Stage
 

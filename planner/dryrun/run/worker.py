@@ -38,8 +38,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     from planner.dryrun.logs.scaled import Whose, scaled, shares
     from planner.dryrun.run.execute import dry_run
     from planner.estimate import estimate
-    from planner.frameworks import ours
     from planner.plan import Plan
+    from planner.plan.frameworks import ours
 
     if "measure" in request:
         return measured(request["measure"], request["settings"])

@@ -24,10 +24,9 @@ from planner.dryrun.run.branches.liger import liger_kernels
 from planner.dryrun.run.sharded import endings, layers_together, mesh_of, resizes, streams
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import NOTHING, Tracker
-from planner.formulas.lora import adapts_experts
-from planner.frameworks import framework_named
 from planner.plan import Plan
-from planner.plan.facts import facts_of
+from planner.plan.facts import adapts_experts, facts_of
+from planner.plan.frameworks import framework_named
 from planner.setup.setup import setup_of
 from planner.setup.workload import kernel_of, targets
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded

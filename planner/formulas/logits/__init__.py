@@ -39,8 +39,8 @@ from planner.formulas.logits.pieces import (
     narrow,
     squashed,
 )
-from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 from planner.term import Instant, Term
+from planner.values.loss_code import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
     "INSIDE_MODEL",

@@ -1,6 +1,6 @@
 """What the loss's formulas need to know of the place where tokens meet the vocabulary.
 
-Which code that is says :class:`planner.frameworks.loss.LossCode`: some frameworks ignore what a
+Which code that is says :class:`planner.values.loss_code.LossCode`: some frameworks ignore what a
 plan asks for.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.frameworks.loss import PATHS, LossCode
 from planner.numeric import Num, total, where
 from planner.term import Instant, Term
 from planner.values.dtypes import BYTES
+from planner.values.loss_code import PATHS, LossCode
 
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
 """Instants of the model itself, where a framework scores its output outside of it."""

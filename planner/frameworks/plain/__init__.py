@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from planner.frameworks.framework import Framework
-from planner.frameworks.loss import AS_NAMED
+from planner.values.framework import Framework
+from planner.values.loss_code import AS_NAMED
 from planner.values.sharding import SHARDINGS
 
 FRAMEWORK = Framework(

@@ -6,19 +6,19 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 
 from __future__ import annotations
 
-from planner.frameworks.dealing import rest
 from planner.frameworks.plain import FRAMEWORK
-from planner.frameworks.program import Program
 from planner.launch.decisions import shared_decisions
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
+from planner.launch.templates import Program
 from planner.launch.words import attention_packages, kernels, other_framework_note
-from planner.methods import method_of
+from planner.plan import references
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.methods import method_of
 from planner.plan.trainers import trainer_of
-from planner.setup import references
+from planner.values.dealing import rest
 
 VERSION = "2.13.0"
 """The torch that the programs were run with."""

@@ -7,12 +7,12 @@ and TRL's colocated engine fix.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.framework import Framework
-from planner.frameworks.host_side import HostSide
-from planner.frameworks.loss import LossCode
 from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import GIB, MIB
+from planner.values.framework import Framework
+from planner.values.host_side import HostSide
+from planner.values.loss_code import LossCode
 
 NEWEST = "1.16.0"
 

@@ -5,19 +5,15 @@ Also from accelerate 1.15.0, which does TRL's sharding and mixed precision.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan import Plan
 from planner.plan.loss import foreign
+from planner.plan.references import frozen_adapter
 from planner.plan.trainers import exported_by, trainer_of
-from planner.setup.references import frozen_adapter
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 ENGINE_BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from planner.estimate import estimate
-from planner.frameworks.program import Decision
 from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
 from planner.launch.program import predictions, program_text, requirements
+from planner.launch.templates import Decision
 from planner.plan.facts import facts_of
 from planner.plan.fields import PlanFields as Plan
 from planner.sampling.model import Embedder

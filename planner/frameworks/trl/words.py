@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from planner.frameworks.word import Word
 from planner.numeric import ceil_div
+from planner.values.framework import Word
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.dealing import whole
-from planner.frameworks.framework import Framework, RewardEngine
-from planner.frameworks.host_side import HostSide
-from planner.frameworks.loss import LossCode
 from planner.frameworks.verl.words import BESIDE, WORDS, batch_options
 from planner.numeric import maximum
 from planner.rule import Rule
 from planner.units import GIB, MIB
+from planner.values.dealing import whole
+from planner.values.framework import Framework, RewardEngine
+from planner.values.host_side import HostSide
+from planner.values.loss_code import LossCode
 from planner.values.sharding import sharding_of
 
 MOST_RANK = 512

@@ -6,20 +6,17 @@ Each reason names what verl does instead.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.loss import foreign
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:

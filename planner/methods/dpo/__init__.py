@@ -6,16 +6,12 @@ ones, in one forward.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planner.methods.method import NOTHING_GENERATED, POLICY, REFERENCE, Method
 from planner.numeric import Num
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.references import IN_LOSS
 from planner.rule import NoEffect, Rule
-from planner.setup.references import IN_LOSS
+from planner.values.method import NOTHING_GENERATED, POLICY, REFERENCE, Method
 from planner.values.step_phases import REFERENCE_LOG_PROBS, given
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def _holds_no_pair(budget: Num, plan: Plan) -> Num:

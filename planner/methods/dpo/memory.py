@@ -18,7 +18,7 @@ from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import inference_head, loss_code, training_head
-from planner.setup import references
+from planner.plan import references
 from planner.term import Term
 from planner.values.step_phases import REFERENCE_LOG_PROBS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.frameworks.program import Program, of_fields
-from planner.frameworks.trainer import Trainer
+from planner.launch.templates import Program, of_fields
+from planner.plan import Plan
+from planner.values.trainer import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
-    from planner.plan.fields import PlanFields as Plan
 
 FOLDER = Path(__file__).with_name("program")
 CACHED = ("cached-logprobs", "cached-activations")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.setup import references
+from planner.plan import references
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, between_phases, end_of_step, weights_on_device

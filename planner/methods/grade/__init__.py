@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from planner.methods.grade.fields import GradeFields, own
 from planner.methods.grade.rules import RULES, fact_problems
-from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.rule import NoEffect
+from planner.values.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.values.step_phases import given
 
 METHOD = Method(

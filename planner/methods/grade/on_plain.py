@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.frameworks.program import Decision, Program, of_fields
-from planner.frameworks.trainer import Trainer
+from planner.launch.templates import Decision, Program, of_fields
 from planner.methods.grade.fields import own
+from planner.plan import Plan
 from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
+from planner.values.trainer import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
-    from planner.plan.fields import PlanFields as Plan
 
 NO_JUDGE = (
     "The plan names no reward model, so its size is the policy's: name one with --reward-model, "

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.methods.grade.fields import own
+from planner.plan.fields import PlanFields as Plan
 from planner.problem import Problem
 from planner.rule import NOT_YET, Rule
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.facts import Facts
-    from planner.plan.fields import PlanFields as Plan
 
 ROW_TOKENS = 16_384
 """Longest row of a soft generation: sums over its steps stay within 64-bit integers."""

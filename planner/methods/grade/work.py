@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.lengths import lengths_of
 from planner.methods.grade.fields import own
 from planner.methods.grade.reward_graph import judge
 from planner.numeric import Num
 from planner.phases.phase import Decoding, Work
 from planner.phases.scene import Scene
+from planner.plan.lengths import lengths_of
 
 
 def forward(scene: Scene) -> tuple[Work, ...]:

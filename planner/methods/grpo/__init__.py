@@ -6,7 +6,7 @@ memory is the same where their KL term is.
 
 from __future__ import annotations
 
-from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method, Variation
+from planner.values.method import POLICY, REFERENCE, REWARD_MODEL, Method, Variation
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 NO_KL = {"kl": "none"}

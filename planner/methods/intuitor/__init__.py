@@ -7,17 +7,13 @@ switch, to show what it would cost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planner.frameworks import framework_named
-from planner.frameworks.loss import POLICY as POLICY_LOSS
 from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
-from planner.methods.method import POLICY, REFERENCE, Method
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
 from planner.rule import NoEffect, Rule
+from planner.values.loss_code import POLICY as POLICY_LOSS
+from planner.values.method import POLICY, REFERENCE, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def _own_loss(plan: Plan) -> bool:

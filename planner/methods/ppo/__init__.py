@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.methods.method import CRITIC, POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.rule import Rule
+from planner.values.method import CRITIC, POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.values.step_phases import (
     CRITIC_UPDATE,
     OLD_LOG_PROBS,

@@ -7,9 +7,9 @@ it; TRL has no trainer for it.
 
 from __future__ import annotations
 
-from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.methods.reinforce_pp.fields import ReinforceFields, own
 from planner.rule import Rule
+from planner.values.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 METHOD = Method(

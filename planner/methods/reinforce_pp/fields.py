@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from planner.methods.method import OwnFields, more
+from planner.values.method import OwnFields, more
 
 
 class ReinforceFields(OwnFields):

@@ -6,7 +6,7 @@ Source: REINFORCE leave-one-out (arXiv 2402.14740), as TRL's ``RLOOTrainer`` and
 
 from __future__ import annotations
 
-from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
+from planner.values.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 METHOD = Method(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.methods.method import NOTHING_GENERATED, POLICY, Method
 from planner.rule import NoEffect, Rule
+from planner.values.method import NOTHING_GENERATED, POLICY, Method
 from planner.values.step_phases import given
 
 METHOD = Method(

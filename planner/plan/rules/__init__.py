@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from planner.frameworks import framework_named
-from planner.methods import method_of, methods, variations
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of, methods, variations
 from planner.plan.rules import adapters, batches, gpus, not_modelled, precision, roles, savers
 from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.rule import Rule
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 UNMODELLED = not_modelled.RULES
 IMPOSSIBLE = tuple(

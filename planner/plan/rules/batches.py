@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.frameworks.dealing import rest
-from planner.methods import method_of
+from planner.plan.methods import method_of
 from planner.rule import Rule
-from planner.setup.quantities import dealt
+from planner.values.dealing import dealt, rest
 
 RULES: tuple[Rule, ...] = (
     Rule(

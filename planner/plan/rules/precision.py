@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from planner.plan.fields import FLASH
 from planner.plan.rules.asked import half
 from planner.rule import NOT_YET, Rule
-from planner.setup.workload import FLASH
 from planner.values.sharding import sharding_of
 
 RULES: tuple[Rule, ...] = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.frameworks import framework_named
-from planner.methods import method_of
+from planner.plan.frameworks import framework_named
+from planner.plan.methods import method_of
+from planner.plan.references import IN_LOSS
 from planner.plan.rules.asked import adapted
 from planner.rule import Rule
-from planner.setup.references import IN_LOSS
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.frameworks import framework_named
+from planner.plan.frameworks import framework_named
 
 _FOLDER = Path(__file__).resolve().parents[1] / "run"
 _PREFIX = "on_"

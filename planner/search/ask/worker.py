@@ -23,13 +23,14 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
+from planner.plan.facts import holding
 from planner.search.answer import search
 from planner.search.ask.pipe import Closed, receive, send, waits
 from planner.search.found import Found
 from planner.search.judging import NOTHING, Arrays, Combinations, Rows, joined, rows_of
 from planner.search.staged import Progress
 from planner.search.wish import Wish
-from planner.speeds import Speeds, holding
+from planner.speeds import Speeds
 from planner.trial.evidence.stated_error import Compared, stated
 
 ALONE = "--alone"

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from planner.lengths import at_longest
 from planner.plan import Plan
+from planner.plan.lengths import at_longest
 from planner.plan.link import from_query_string
 from planner.plan.query import to_query_string
 from planner.trial.ask.result import Device, WholePlanLink, now

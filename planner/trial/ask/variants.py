@@ -9,9 +9,9 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
-from planner.frameworks import code_of, framework_named, ours, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
+from planner.plan.frameworks import code_of, framework_named, ours, own_step
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
 from planner.values.sharding import sharding_of
@@ -20,8 +20,8 @@ from planner.values.sharding import sharding_of
 def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     """The plan whose step a trial runs, and what it does otherwise, in words.
 
-    The returned plan says whose (:func:`planner.frameworks.code_of`): a framework's own code runs
-    it where its plan is not ``refused``; otherwise our step does.
+    The returned plan says whose (:func:`planner.plan.frameworks.code_of`): a framework's own code
+    runs it where its plan is not ``refused``; otherwise our step does.
 
     Raises:
         CannotRun: naming the field and the fix, for state that the step's code does not hold.

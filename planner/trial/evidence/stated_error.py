@@ -19,9 +19,9 @@ from planner import catalog
 from planner.dryrun.ask.answer import DryRun
 from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
-from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
+from planner.plan.methods import methods
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
 from planner.trial.evidence.kind import ErrorKind, error_kind

@@ -9,17 +9,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from planner import registry
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.lengths import SHARES, shortened
-from planner.frameworks import code_of, ours
-from planner.methods import part
 from planner.plan import Plan
+from planner.plan.frameworks import code_of, ours
+from planner.plan.methods import part
 from planner.setup.setup import setup_of
 from planner.steps import run as runs
 from planner.steps.sharding import Wrapper
@@ -151,7 +151,7 @@ class Execution:
 
         What it makes between two steps is counted with the one before.
         """
-        theirs = import_module(f"planner.frameworks.{self.plan.framework}.run.trial")
+        theirs = registry.load("frameworks", self.plan.framework, "run.trial")
         plans = self._plans()
         with ExitStack() as window:
 

@@ -19,8 +19,8 @@ from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
-from planner.frameworks import code_of, framework_named, ours
 from planner.plan import Plan
+from planner.plan.frameworks import code_of, framework_named, ours
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, TermFigures, figures_of
 from planner.trial.ask.strict import shown

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from planner.frameworks import ours
 from planner.plan import Plan
+from planner.plan.frameworks import ours
 from planner.setup.quantities import quantities
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun

@@ -16,9 +16,9 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
-from planner.frameworks import code_of, ours, own_step
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
+from planner.plan.frameworks import code_of, ours, own_step
 from planner.plan.query import to_query_string
 from planner.trial.ask.endings import CannotRun, MemoryEnded
 from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data

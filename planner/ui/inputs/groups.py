@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.methods import methods
+from planner.plan.methods import methods
 
 
 @dataclass(frozen=True, slots=True)

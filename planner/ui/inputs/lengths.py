@@ -10,11 +10,11 @@ from typing import Any
 
 import streamlit as st
 
-from planner.lengths import words
 from planner.lengths.counted import Uncounted, counted
 from planner.lengths.shape import MOST_TOKENS, Shape, grouped, lognormal
 from planner.lengths.text import to_text
 from planner.lengths.typical import SOURCE, logged, typical
+from planner.plan.length_words import words
 from planner.ui.elements import segments
 from planner.ui.inputs import texts
 from planner.ui.state import session, typed

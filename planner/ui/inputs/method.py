@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner.methods import methods, variations
+from planner.plan.methods import methods, variations
 from planner.ui.inputs.widgets import select
 from planner.ui.state import session
 from planner.ui.state.draft import Draft

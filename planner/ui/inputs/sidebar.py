@@ -12,8 +12,8 @@ from typing import Any
 
 import streamlit as st
 
-from planner.frameworks import framework_named
 from planner.plan.batch import batch_words
+from planner.plan.frameworks import framework_named
 from planner.plan.relevance import without_effect
 from planner.ui.elements import folded, segments
 from planner.ui.inputs import finder, lengths, widgets

@@ -11,8 +11,7 @@ import streamlit as st
 from planner.charts.options import option_bars
 from planner.examples.reference_options import OptionRow, reference_options
 from planner.footprint import Footprint
-from planner.plan import Plan
-from planner.setup import references
+from planner.plan import Plan, references
 from planner.ui.elements import ink, segments
 from planner.ui.plan import ablation, applied, other_gpus
 from planner.ui.state import session

@@ -10,7 +10,8 @@ import streamlit as st
 from planner.charts import seconds as drawn
 from planner.cost import Cost, between_words
 from planner.footprint import Footprint, Phase, highest, lowest
-from planner.lengths import at_caps, named, offered, prompts, words
+from planner.plan.length_words import named, offered, prompts, words
+from planner.plan.lengths import at_caps
 from planner.term import TimeTerm
 from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute

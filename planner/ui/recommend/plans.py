@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.comparison import Compared, compared, figures_of
-from planner.frameworks import exported
 from planner.launch.export import export, obstacles
 from planner.launch.launch import as_zip
 from planner.plan import Plan
+from planner.plan.frameworks import exported
 from planner.plan.query import to_query
 from planner.report.recommended import CHECKED
 from planner.search import GOALS, Found, Recommendation

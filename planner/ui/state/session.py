@@ -36,9 +36,9 @@ import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from planner.frameworks import OWN, frameworks
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_from_text
+from planner.plan.frameworks import OWN, frameworks
 from planner.plan.link import Reading
 from planner.plan.pin import MOST_CHARACTERS, MOST_IN_A_LINK, Pinned, to_pin
 from planner.plan.presets import DEFAULT, presets

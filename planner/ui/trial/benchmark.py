@@ -19,8 +19,9 @@ from planner.benchmark.ask.process import BUDGET_SECONDS, BenchmarkState
 from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
+from planner.plan.facts import obstacle
 from planner.plan.query import BENCHMARK
-from planner.speeds import obstacle, speeds_to_text
+from planner.speeds import speeds_to_text
 from planner.trial.ask.cards import Card
 from planner.ui.elements import doubt, named_choice, row, text_table
 from planner.ui.state import session

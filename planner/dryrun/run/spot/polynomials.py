@@ -23,12 +23,12 @@ from planner.dryrun.run.spot.lengths import Span, held_out
 from planner.dryrun.run.tracker import Tracker
 from planner.formulas.length_law import LAW, PLAIN, PROOF, Law, choose, error_of
 from planner.formulas.polynomial import Polynomial, of_rank, through, through_ranks, value
-from planner.frameworks.loss import CROSS_ENTROPY
-from planner.methods import methods
 from planner.plan import Plan
+from planner.plan.methods import methods
 from planner.steps import anatomy, models
 from planner.steps.batch import Rows
 from planner.steps.stage import DTYPES, Stage
+from planner.values.loss_code import CROSS_ENTROPY
 
 CARD = "h100-80gb"
 """Whose kernels run: SDPA's choice depends on the card."""

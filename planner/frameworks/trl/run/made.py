@@ -19,7 +19,7 @@ from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.own_step import arguments, own_of
 from planner.launch.script import yaml_text
 from planner.plan import Plan
-from planner.setup.references import frozen_adapter
+from planner.plan.references import frozen_adapter
 
 trl: Any = import_module("trl")  # which exports by a table that no type checker reads
 disable_progress_bars()

@@ -26,8 +26,8 @@ from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import alone, launched
 from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
 from planner.frameworks.trl.run.told import differences
-from planner.methods import method_of
 from planner.plan import Plan
+from planner.plan.methods import method_of
 from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
 

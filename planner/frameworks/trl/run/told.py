@@ -9,9 +9,9 @@ import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 
 from planner.plan import Plan
-from planner.setup.models import ModelSetup
 from planner.setup.setup import setup_of
 from planner.steps.stage import DTYPES
+from planner.values.model_setup import ModelSetup
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from planner.frameworks.dealing import whole
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
+from planner.plan import Plan
 from planner.rule import Rule
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.values.dealing import whole
+from planner.values.trainer import Trainer
 
 
 def _on_policy(plan: Plan) -> bool:

@@ -7,10 +7,10 @@ self-certainty comes of the fused head that TRL has had since 1.15.0.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import TRAINER as GRPO
+from planner.values.trainer import Trainer
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:

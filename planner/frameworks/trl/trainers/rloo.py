@@ -1,10 +1,10 @@
 """``RLOOTrainer``: the KL term comes off the reward (``_generate_and_score_completions``)."""
 
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import WHOLE
 from planner.rule import Rule
+from planner.values.trainer import Trainer
 
 TRAINER = Trainer(
     rules=(

@@ -1,8 +1,8 @@
 """``SFTTrainer``."""
 
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
+from planner.values.trainer import Trainer
 
 TRAINER = Trainer(
     export=Script(samples=False),

@@ -9,9 +9,9 @@ import torch
 
 from planner.frameworks.verl.run.made import Made
 from planner.plan import Plan
-from planner.setup.models import ModelSetup
 from planner.setup.setup import setup_of
 from planner.steps.stage import DTYPES
+from planner.values.model_setup import ModelSetup
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 

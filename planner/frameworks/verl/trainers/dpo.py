@@ -1,5 +1,5 @@
 """verl has none."""
 
-from planner.frameworks.trainer import Trainer
+from planner.values.trainer import Trainer
 
 TRAINER = Trainer(missing="verl has no DPO trainer.")

@@ -1,7 +1,7 @@
 """The estimator of the same name, and what verl is told of GRPO's variations."""
 
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.verl.estimator import Estimator
+from planner.values.trainer import Trainer
 
 ACTOR = "actor_rollout_ref.actor"
 VARIATIONS: dict[str, dict[str, object]] = {

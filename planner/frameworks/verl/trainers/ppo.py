@@ -1,8 +1,8 @@
 """The estimator ``gae``, with a critic of its own."""
 
-from planner.frameworks.trainer import Trainer
 from planner.frameworks.verl.estimator import Estimator
 from planner.rule import Rule
+from planner.values.trainer import Trainer
 
 TRAINER = Trainer(
     export=Estimator(name=lambda plan: "gae", critic=True),

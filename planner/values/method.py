@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict
 
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
+from planner.values.model_setup import ModelSetup
 from planner.values.step_phases import StepPhase
-
-if TYPE_CHECKING:
-    from planner.plan.facts import Facts
-    from planner.plan.fields import PlanFields as Plan
-    from planner.setup.models import ModelSetup
 
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""
@@ -48,7 +44,7 @@ class OwnFields(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     @classmethod
-    def of(cls, plan: Plan) -> Self:
+    def of(cls, plan: Any) -> Self:
         """A plan or grid, read as having these fields: every plan has every method's."""
         return cast("Self", plan)
 
@@ -149,8 +145,9 @@ class Method:
     """What the result of training may lose by another value of an own field."""
     rules: tuple[Rule, ...] = ()
     """What cannot be, in a plan of it."""
-    fact_problems: Callable[[Any, Facts], Iterable[Problem]] = lambda plan, facts: ()
-    """What cannot be with these models, in a plan that breaks no rule."""
+    fact_problems: Callable[[Any, Any], Iterable[Problem]] = lambda plan, facts: ()
+    """What cannot be with these models (:class:`planner.plan.facts.Facts`), in a plan that
+    breaks no rule."""
     without_effect: tuple[NoEffect, ...] = ()
     """Fields that change nothing in a plan of it."""
 

@@ -1,7 +1,7 @@
 """A program of this project's own: what a framework exports where it has no code for a plan.
 
-It is the ``export`` of a :class:`planner.frameworks.trainer.Trainer`. What is said of it here is
-what a method knows; :mod:`planner.launch.program` writes it. Imports nothing of a plan.
+It is the ``export`` of a :class:`planner.values.trainer.Trainer`. What is said of it here is
+what a method knows; :mod:`planner.launch.program` writes it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.plan import Plan
+
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
-    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

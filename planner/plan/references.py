@@ -7,12 +7,9 @@ Forms of ``reference`` whose log-probs the loss itself makes have no pass of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from planner.methods import method_of
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.methods import method_of
 
 IN_LOSS = ("cached-activations", "dual-output")
 """Made of each micro-batch in its training forward, instead of once a step before it."""

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
 from planner.formulas.activations.coverage import beyond, refuse_uncovered
-from planner.methods import method_of
 from planner.numeric import Num
+from planner.plan import Plan, references
 from planner.plan.facts import Facts, facts_of
 from planner.plan.loss import loss_of
+from planner.plan.methods import method_of
 from planner.problem import Problem
-from planner.setup import references
 from planner.setup.setup import Setup, setup_of
 from planner.setup.workload import inference_workload, prompt_workload, training_workload
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
 
 
 def uncovered(

@@ -10,10 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.frameworks.host_side import HostSide
-from planner.frameworks.loss import LossCode
-from planner.frameworks.word import Word
 from planner.rule import Rule
+from planner.values.host_side import HostSide
+from planner.values.loss_code import LossCode
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a framework calls a field of a plan: its option, and its label where that differs."""
+
+    option: str
+    label: str = ""
+
+    @property
+    def short(self) -> str:
+        """The option without the path to it."""
+        return self.option.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

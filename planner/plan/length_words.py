@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from planner.lengths.planned import lengths_of, says_prompts
 from planner.lengths.shape import Histogram, Uniform
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import typical
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
+from planner.plan.lengths import lengths_of, says_prompts
 
 
 def words(plan: Plan) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
 from planner.numeric import Num, some, where
-
-if TYPE_CHECKING:
-    from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields import PlanFields as Plan
 
 
 def lengths_of(plan: Plan) -> Lengths:
