@@ -19,6 +19,7 @@ from planner.phases.phase import PhasePlan
 from planner.phases.scene import scene_of
 from planner.plan.facts import facts_of
 from planner.plan.link import from_query_string
+from planner.term import Term, TimeTerm
 from planner.totals.levels import Adder
 
 Record = dict[str, Any]
@@ -69,9 +70,10 @@ def _words(footprint: Footprint) -> dict[str, Any]:
 
 
 def _phase(phase: Phase) -> dict[str, Any]:
-    for term in (*phase.terms, *phase.times):
-        if not (term.formula and term.inputs and term.source):
-            raise ValueError(f"{phase.name}: {term.name} has no formula, inputs or source")
+    explained: tuple[Term | TimeTerm, ...] = (*phase.terms, *phase.times)
+    for one in explained:
+        if not (one.formula and one.inputs and one.source):
+            raise ValueError(f"{phase.name}: {one.name} has no formula, inputs or source")
     categories: Counter[str] = Counter()
     terms, least, most = Counter(categories), Counter(categories), Counter(categories)
     for term in phase.terms:
