@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.catalog.gpu_catalog import grouped
 from planner.formulas.memory_bound import Mode, layer_kernels
-from planner.numeric import Num
+from planner.numeric import Num, is_zero
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.setup import workload
@@ -20,11 +20,11 @@ class Passing:
         self.model = setup.model(row.role.name)
         self.backward = row.run == "backward"
         """Whether gradients are made."""
-        self.runs_layers = not _is_zero(row.tokens)
+        self.runs_layers = not is_zero(row.tokens)
         """Whether anything runs through the layers."""
-        self.scores = not _is_zero(row.scored_tokens)
+        self.scores = not is_zero(row.scored_tokens)
         """Whether anything meets the vocabulary."""
-        single = _is_zero(row.layer_runs)
+        single = is_zero(row.layer_runs)
         self.forwards: Num = row.rounds if single else row.layer_runs / self.arch.layers
         """Forwards that the step is made of: one a round, unless a round unrolls several."""
         self.rows: Num = row.tokens / self.forwards
@@ -111,7 +111,3 @@ class Passing:
     def four_bit(self) -> bool:
         """Whether the projections' weights are kept in 4 bits."""
         return self.model is not None and workload.four_bit(self.scene.setup, self.model)
-
-
-def _is_zero(size: Num) -> bool:
-    return isinstance(size, int) and not size
