@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.cautions import cautions_of
+from planner.cautions.assumptions import left_out
 from planner.cautions.blockers import blockers
 from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
@@ -25,9 +26,10 @@ from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.speeds import Speeds, obstacle
-from planner.term import Instant, Term
+from planner.term import Instant, Term, TimeTerm
 from planner.timing.done import done_of
-from planner.timing.doubt import doubt_of
+from planner.timing.doubt import doubt_of, of_step
+from planner.timing.error import Factors
 from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
@@ -42,6 +44,8 @@ UNMEASURED = StatedError(
     source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
     "Keep at least 10% free.",
 )
+
+APART = "What the method itself states of a step's seconds is no part of that."
 
 
 def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
@@ -83,10 +87,20 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else doubt_of(scene, times=every_step),
+        doubt=None if step is None else _doubt(scene, step, plans, every_step),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
+    )
+
+
+def _doubt(
+    scene: Scene, step: float, plans: tuple[PhasePlan, ...], times: tuple[TimeTerm, ...]
+) -> Factors:
+    found = doubt_of(scene, times=times)
+    low, high = of_step(found, scene.plan.rollout_overlap, step, plans)
+    return found if (low, high) == (found.low, found.high) else replace(
+        found, low=float(low), high=float(high), words=f"{found.words} {APART}"
     )
 
 
@@ -114,13 +128,13 @@ def _judgement(
 ) -> dict[str, Any]:
     """What of a footprint follows from its phases: the worst of them, verdict and blockers.
 
-    A model of which a part is left out fits for certain nowhere; what is there may be too much.
+    A plan of which a part is left out fits for certain nowhere; what is there may be too much.
     """
     limits = limits_of(scene, phases, retries)
     verdict = verdict_of(limits, faults, phases, retries)
-    left_out = [name for name, _ in scene.facts.policy_model.left_out]
-    if left_out and verdict.word != "out of memory":
-        verdict = of_the_rest(verdict, left_out)
+    named = [name for name, _ in left_out(scene)]
+    if named and verdict.word != "out of memory":
+        verdict = of_the_rest(verdict, named)
     return {
         "worst": worst_of(phases),
         "verdict": verdict,

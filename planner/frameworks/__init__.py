@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from planner.frameworks.framework import Framework
 
-NOT_PLANNED = ("openrlhf",)
-"""Frameworks that people ask for and that are not planned yet."""
+NOT_PLANNED = ("OpenRLHF",)
+"""Frameworks that people ask for and that are not planned yet, by their label."""
 
 
 @cache
@@ -47,7 +47,8 @@ def framework_named(name: str) -> Framework:
 def complaint(name: str) -> str:
     """What is wrong with a name that is no framework's, and which are."""
     choices = f"choose one of {', '.join(frameworks())}"
-    return f"it is not planned yet; {choices}" if name in NOT_PLANNED else choices
+    known = name.lower() in map(str.lower, NOT_PLANNED)
+    return f"it is not planned yet; {choices}" if known else choices
 
 
 @cache

@@ -25,7 +25,9 @@ from planner.totals.segments import Reserved, in_process, reserved
 
 UNKNOWN = float("nan")
 
-WORDS = ("fits", "tight", "out of memory")
+WORDS = ("fits", "tight", "out of memory", "incomplete")
+"""The last is said to people alone: plans are ranked by the others, whatever is left out of them.
+"""
 
 PASS = 50_000
 """Plans that are judged in one pass: arrays of more have to be got from the system each time."""
@@ -134,6 +136,7 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     ranks = [slot.rank for slot in slots]
     return {
         "valid": rows.spread(figure("valid"), bool),
+        "incomplete": rows.spread(figure("incomplete"), bool),
         "requested_bytes": found["requested"],
         "reserved_bytes": found["reserved"],
         "device_bytes": worst.device,
