@@ -197,6 +197,10 @@ HELD: dict[str, dict[str, Check | str]] = {
         "method's folder, or a file with the folder's name in "
         "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
         "(`planner/frameworks/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "One that runs another method's command says in `variations`, under its own method's name, "
+        "what makes it its own; `launch` refuses it otherwise.": (
+            "tests/launch/test_copied_trainers.py"
+        ),
         "Before a release: a new field is a new key in links, so add a version to "
         "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
         "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"

@@ -3,4 +3,4 @@
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.verl.estimator import Estimator
 
-TRAINER = Trainer(export=Estimator())
+TRAINER = Trainer(export=Estimator(name=lambda plan: "rloo"))
