@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from planner.cautions import cautions_of
+from planner.cautions.assumptions import left_out
 from planner.cautions.blockers import blockers
-from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
+from planner.footprint import Factors, Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
 from planner.phases import engine
@@ -24,9 +25,9 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of, obstacle
 from planner.plan.methods import part
 from planner.speeds import Speeds
-from planner.term import Instant, Term
+from planner.term import Instant, Term, TimeTerm
 from planner.timing.done import done_of
-from planner.timing.doubt import doubt_of
+from planner.timing.doubt import doubt_of, of_step
 from planner.timing.phase import phase_terms
 from planner.timing.reference_passes import reference_cache
 from planner.timing.source import seconds_source
@@ -42,6 +43,8 @@ UNMEASURED = StatedError(
     source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
     "Keep at least 10% free.",
 )
+
+APART = "What the method itself states of a step's seconds is no part of that."
 
 
 def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
@@ -83,10 +86,20 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else doubt_of(scene, times=every_step),
+        doubt=None if step is None else _doubt(scene, step, plans, every_step),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
+    )
+
+
+def _doubt(
+    scene: Scene, step: float, plans: tuple[PhasePlan, ...], times: tuple[TimeTerm, ...]
+) -> Factors:
+    found = doubt_of(scene, times=times)
+    low, high = of_step(found, scene.plan.rollout_overlap, step, plans)
+    return found if (low, high) == (found.low, found.high) else replace(
+        found, low=float(low), high=float(high), words=f"{found.words} {APART}"
     )
 
 
@@ -114,13 +127,13 @@ def _judgement(
 ) -> dict[str, Any]:
     """What of a footprint follows from its phases: the worst of them, verdict and blockers.
 
-    A model of which a part is left out fits for certain nowhere; what is there may be too much.
+    A plan of which a part is left out fits for certain nowhere; what is there may be too much.
     """
     limits = limits_of(scene, phases, retries)
     verdict = verdict_of(limits, faults, phases, retries)
-    left_out = [name for name, _ in scene.facts.policy_model.left_out]
-    if left_out and verdict.word != "out of memory":
-        verdict = of_the_rest(verdict, left_out)
+    named = [name for name, _ in left_out(scene)]
+    if named and verdict.word != "out of memory":
+        verdict = of_the_rest(verdict, named)
     return {
         "worst": worst_of(phases),
         "verdict": verdict,

@@ -25,6 +25,9 @@ from planner.totals.segments import Reserved, in_process, reserved
 
 UNKNOWN = float("nan")
 
+SAID = (*WORDS, "incomplete")
+"""The last is for people alone: plans are ranked by the others, whatever is left out of them."""
+
 PASS = 50_000
 """Plans that are judged in one pass: arrays of more have to be got from the system each time."""
 
@@ -135,6 +138,7 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
         more |= dict(_bounds(rows, figure, money))
     return {
         "valid": rows.spread(figure("valid"), bool),
+        "incomplete": rows.spread(figure("incomplete"), bool),
         "requested_bytes": chosen(worst, of_phases["requested"]),
         "reserved_bytes": chosen(worst, of_phases["reserved"]),
         "device_bytes": device,
@@ -144,7 +148,7 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
         "engine_bytes": rows.spread(figure("engine_bytes"), np.int64),
         "host_bytes": rows.spread(host, np.int64),
         "budget_bytes": budget,
-        "verdict": Words(verdict.astype(np.int8), WORDS),
+        "verdict": Words(verdict.astype(np.int8), SAID),
         "worst_phase": Words(worst.astype(np.int8), names),
         "trainer_phase": Words(rows.spread(_own_phase(ranks, peaks), np.int8), names),
         **money,

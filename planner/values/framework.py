@@ -57,6 +57,9 @@ class Framework:
     """Place in lists, lowest first."""
     versions: tuple[str, ...]
     """Versions whose memory has been read in their source, newest first: a new plan's first."""
+    loop_read: str
+    """What was read of its training loop: the files that say in which order a step holds and frees
+    what. Empty where nobody read it: plans of it are incomplete then, by the step of ``plain``."""
     loss: Mapping[str, LossCode]
     """How each version that was read meets the vocabulary; formulas know more than plans may."""
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
@@ -162,6 +165,11 @@ class Framework:
     """A plan's batch as its options have it; of anything with a plan's fields."""
     path_notes: Mapping[str, str] = field(default_factory=dict)
     """A sentence about an estimate, by the logits path that runs."""
+
+    @property
+    def unread(self) -> str:
+        """That nobody read its training loop, as a clause; empty where somebody did."""
+        return "" if self.loop_read else f"nobody has read {self.label}'s training loop"
 
     def loss_code(self, version: str) -> LossCode:
         """How this version meets the vocabulary.

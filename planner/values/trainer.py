@@ -28,10 +28,16 @@ class Trainer:
     not_exported: str = ""
     """Why it writes none, as a sentence."""
     variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The framework's settings that make a published variation of the method, by its name."""
+    """The framework's settings that make a published variation of the method, by its name; by the
+    method's own where another one's command becomes it."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
     numbers_by_sequence: bool = False
     """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
     own: Any = None
     """What a dry run of the framework's own code needs to know; None where it cannot be run so."""
+
+    def told(self, plan: Any) -> Mapping[str, Any]:
+        """Of these settings those of a plan's variation, or of its method where it has none."""
+        name = plan.method if plan.variation == "none" else plan.variation
+        return self.variations.get(name, {})
