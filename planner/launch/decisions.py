@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.launch.templates import Decision, of_fields
+from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.fields import PlanFields as Plan
 from planner.setup.setup import setup_of
 
 

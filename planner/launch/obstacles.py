@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from planner.launch.launch import Obstacle
-from planner.plan import try_plan
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan, try_plan
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of, methods, title_of
 from planner.plan.trainers import exported_by, exporting, first_with, trainer_of

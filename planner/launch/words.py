@@ -6,8 +6,8 @@ A note or package is a row of :func:`planner.launch.script.chosen`: whether it a
 from __future__ import annotations
 
 from planner.formulas.lora import adapted_names, built_names, lora_weights
+from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.fields import PlanFields as Plan
 from planner.plan.methods import variation_of
 from planner.values.framework import Framework
 

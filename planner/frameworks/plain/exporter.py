@@ -14,8 +14,7 @@ from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.templates import Program
 from planner.launch.words import attention_packages, kernels, other_framework_note
-from planner.plan import references
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan, references
 from planner.plan.methods import method_of
 from planner.plan.trainers import trainer_of
 from planner.values.dealing import rest

@@ -10,7 +10,7 @@ import json
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import given, yaml_text
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.values.sharding import sharding_of
 
 ACCELERATE = "accelerate.yaml"

@@ -45,7 +45,7 @@ from planner.launch.words import (
     variation_note,
 )
 from planner.numeric import ceil_div
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 from planner.values.dtypes import TORCH_NAMES

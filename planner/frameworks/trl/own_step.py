@@ -11,8 +11,8 @@ from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.accelerate import mixed_precision
 from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
+from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
-from planner.plan.fields import PlanFields as Plan
 from planner.plan.trainers import trainer_of
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import ROLLOUT

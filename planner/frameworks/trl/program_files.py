@@ -16,8 +16,8 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.templates import Decision
+from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.fields import PlanFields as Plan
 from planner.sampling.model import Embedder
 
 FOLDER = Path(__file__).with_name("program")

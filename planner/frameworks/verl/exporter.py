@@ -37,7 +37,7 @@ from planner.launch.words import (
     own_settings,
     variation_note,
 )
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]

@@ -10,7 +10,7 @@ from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.estimator import Estimator
 from planner.launch.script import given
 from planner.launch.words import ATTENTION, lora_targets
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
 from planner.values.dtypes import TORCH_NAMES

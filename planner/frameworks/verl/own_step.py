@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import KERNELS
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import ROLLOUT
 

@@ -16,8 +16,7 @@ from planner.phases import (
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
-from planner.plan import references
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan, references
 from planner.plan.trainers import trainer_of
 from planner.term import Instant
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.frameworks.trl.accelerate import activations_by_trainer
 from planner.frameworks.trl.own import Own
-from planner.plan.fields import PlanFields as Plan
+from planner.plan import Plan
 from planner.plan.loss import foreign, has_path
 from planner.rule import Rule
 from planner.values.trainer import Trainer
