@@ -17,7 +17,7 @@ PACKAGE = ROOT / "planner"
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         *("numeric", "units", "problem", "rule", "linktext", "values"),
-        *("disk_cache", "imports", "background", "forks"),
+        *("disk_cache", "imports", "background", "forks", "jobs"),
     ),
     ("term", "footprint", "answer", "speeds", "lengths"),
     ("catalog",),
