@@ -26,10 +26,9 @@ from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.speeds import Speeds, obstacle
-from planner.term import Instant, Term, TimeTerm
+from planner.term import Instant, Term
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of, of_step
-from planner.timing.error import Factors
 from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
@@ -44,8 +43,6 @@ UNMEASURED = StatedError(
     source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
     "Keep at least 10% free.",
 )
-
-APART = "What the method itself states of a step's seconds is no part of that."
 
 
 def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
@@ -70,7 +67,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     every_step = tuple(term for phase in phases if phase.per_step for term in phase.times)
-    sides = balance(plan, phases)
+    published, sides = doubt_of(scene, times=every_step), balance(plan, phases)
     notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
@@ -87,20 +84,10 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else _doubt(scene, step, plans, every_step),
+        doubt=None if step is None else of_step(published, plan.rollout_overlap, step, plans),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
-    )
-
-
-def _doubt(
-    scene: Scene, step: float, plans: tuple[PhasePlan, ...], times: tuple[TimeTerm, ...]
-) -> Factors:
-    found = doubt_of(scene, times=times)
-    low, high = of_step(found, scene.plan.rollout_overlap, step, plans)
-    return found if (low, high) == (found.low, found.high) else replace(
-        found, low=float(low), high=float(high), words=f"{found.words} {APART}"
     )
 
 
