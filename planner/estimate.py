@@ -13,7 +13,7 @@ from typing import Any
 from planner.cautions import cautions_of
 from planner.cautions.assumptions import left_out
 from planner.cautions.blockers import blockers
-from planner.footprint import Factors, Footprint, Phase, Pool, StatedError, worst_of
+from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, bounded, most_growth
 from planner.phases import engine
@@ -25,7 +25,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of, obstacle
 from planner.plan.methods import part
 from planner.speeds import Speeds
-from planner.term import Instant, Term, TimeTerm
+from planner.term import Instant, Term
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of, of_step
 from planner.timing.phase import phase_terms
@@ -43,8 +43,6 @@ UNMEASURED = StatedError(
     source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
     "Keep at least 10% free.",
 )
-
-APART = "What the method itself states of a step's seconds is no part of that."
 
 
 def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
@@ -69,7 +67,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     every_step = tuple(term for phase in phases if phase.per_step for term in phase.times)
-    sides = balance(plan, phases)
+    published, sides = doubt_of(scene, times=every_step), balance(plan, phases)
     notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
@@ -86,20 +84,10 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else _doubt(scene, step, plans, every_step),
+        doubt=None if step is None else of_step(published, plan.rollout_overlap, step, plans),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
-    )
-
-
-def _doubt(
-    scene: Scene, step: float, plans: tuple[PhasePlan, ...], times: tuple[TimeTerm, ...]
-) -> Factors:
-    found = doubt_of(scene, times=times)
-    low, high = of_step(found, scene.plan.rollout_overlap, step, plans)
-    return found if (low, high) == (found.low, found.high) else replace(
-        found, low=float(low), high=float(high), words=f"{found.words} {APART}"
     )
 
 

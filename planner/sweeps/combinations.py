@@ -280,7 +280,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
     between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
-    low, high = of_step(doubt, grid.rollout_overlap, seconds, phases)
+    whole = of_step(doubt, grid.rollout_overlap, seconds, phases)
     least, most = between * doubt.low, between * doubt.high
     timed: dict[str, Num] = {
         one.kind.name: UNKNOWN if one.seconds is None else one.seconds for one in steps
@@ -295,7 +295,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     price, peak = ask(_price), ask(_peak_flops)
     made = cast("Plan", grid)
     step_hours, run_hours = gpu_hours(made, seconds, between, elsewhere)
-    ends = {"low": (low, least), "high": (high, most)}
+    ends = {"low": (whole.low, least), "high": (whole.high, most)}
     bounds: dict[str, Num] = {}
     for end, (by, around) in ends.items():
         bounds[f"{end}_between_seconds"] = around
@@ -313,8 +313,8 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "engine_bytes": ask(_pool),
         "step_seconds": seconds,
         "between_seconds": between,
-        "low": low,
-        "high": high,
+        "low": whole.low,
+        "high": whole.high,
         "update_low": update.low,
         "update_high": update.high,
         "tokens_per_second_per_gpu": TOKENS_PER_SECOND(

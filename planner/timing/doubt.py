@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.catalog.efficiencies import efficiencies
 from planner.footprint import Factors
@@ -27,6 +27,8 @@ from planner.values.step_phases import StepPhase
 if TYPE_CHECKING:
     from planner.phases.phase import PhasePlan
     from planner.phases.scene import Scene
+
+APART = "What the method itself states of a step's seconds is no part of that."
 
 
 def doubt_of(
@@ -68,12 +70,11 @@ def doubt_of(
     )
 
 
-def of_step(
-    found: Factors, overlap: str, step: Num, phases: Iterable[PhasePlan]
-) -> tuple[Num, Num]:
-    """Both factors of a step: what methods state of its seconds has its own, the rest ``found``'s.
+def of_step(found: Factors, overlap: str, step: Num, phases: Iterable[PhasePlan]) -> Factors:
+    """The factors of a step: what its method states of it has its own, the rest those ``found``.
 
     Of a step that overlaps with another one nobody knows which side the stated seconds prolong.
+    In a sweep they are arrays.
     """
     own = [
         term
@@ -83,10 +84,13 @@ def of_step(
         if term.factors is not None
     ]
     if overlap in OVERLAPPED or not own:
-        return found.low, found.high
+        return found
     rest = 1 - sum(term.seconds for term in own) / step
-    low, high = (sum(getattr(term, end) for term in own) / step for end in ("low", "high"))
-    return rest * found.low + low, rest * found.high + high
+    ends: dict[str, Any] = {
+        end: rest * getattr(found, end) + sum(getattr(term, end) for term in own) / step
+        for end in ("low", "high")
+    }
+    return replace(found, **ends, words=f"{found.words} {APART}")
 
 
 def stated(low: float, high: float) -> str:
