@@ -93,11 +93,6 @@ def some(value: Num) -> bool:
     return bool(value.any() if type(value) is ndarray else value)
 
 
-def is_zero(value: Num) -> bool:
-    """Whether there is none of it in any plan; a sweep's array is not looked into."""
-    return isinstance(value, (int, float, np.integer)) and not value
-
-
 def where(condition: Num, then: Num, otherwise: Num) -> Num:
     """``then`` where the condition holds, else ``otherwise``."""
     if isinstance(condition, (bool, np.bool_)):

@@ -22,4 +22,10 @@ def _strategy(field: str, models: Sequence[str]) -> st.SearchStrategy[Any]:
 def plans(models: Sequence[str] = MODELS) -> st.SearchStrategy[Plan]:
     """Valid plans that differ from the defaults in any number of fields."""
     fields = {field: _strategy(field, models) for field in Plan.model_fields}
-    return st.fixed_dictionaries({}, optional=fields).map(repaired)
+    return st.fixed_dictionaries({}, optional=fields).map(_repaired)
+
+
+def _repaired(values: dict[str, Any]) -> Plan:
+    plan = repaired(values)
+    assert plan is not None, "nothing has to stay"
+    return plan

@@ -13,23 +13,23 @@ import house
 
 CEILINGS = {
     "files": 817,
-    "lines": 99_466,
-    "statements": 47_010,
-    "syntax nodes": 608_917,
+    "lines": 99_474,
+    "statements": 47_015,
+    "syntax nodes": 608_943,
     "instants listed by hand": 113,
     "fields of a framework": 90,
     "GRPO: files, cold": 128,
-    "GRPO: functions, cold": 1_060,
+    "GRPO: functions, cold": 1_061,
     "GRPO: files, warm": 116,
-    "GRPO: functions, warm": 794,
+    "GRPO: functions, warm": 795,
     "GRPO on verl: files, cold": 127,
-    "GRPO on verl: functions, cold": 1_072,
+    "GRPO on verl: functions, cold": 1_073,
     "GRPO on verl: files, warm": 115,
-    "GRPO on verl: functions, warm": 805,
+    "GRPO on verl: functions, warm": 806,
     "PPO: files, cold": 130,
-    "PPO: functions, cold": 1_066,
+    "PPO: functions, cold": 1_067,
     "PPO: files, warm": 118,
-    "PPO: functions, warm": 798,
+    "PPO: functions, warm": 799,
 }
 SLACK = {"lines": 0.002, "statements": 0.002, "syntax nodes": 0.002}
 """Share by which these may grow, for work that has nothing to do with the house."""

@@ -7,6 +7,7 @@ so nearly every draw ends in a valid plan without repeating the rules here.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -20,8 +21,11 @@ MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwe
 CARDS = ("h100-80gb", "a100-80gb", "rtx-4090")
 SIZES = (1, 2, 4, 8, 16, 64, 128, 512)
 TOKENS = (1, 17, 128, 512, 2048, 16_384, 131_072)
+ROW = 128
+"""Most tokens of a row in a third of the plans: a longer row's loss hides what sharding does."""
+LENGTHS = ("prompt_tokens", "response_tokens")
 SHORT_TOKENS = (1, 17, 40, 64)
-"""Of a prompt and of a response in a third of the plans: longer rows' loss hides the sharding."""
+"""Of a prompt and of a response in such a row."""
 SHARE = 0.2
 """Of the fields that a plan sets beside those that every plan sets."""
 OFTEN = ("offload", "logits", "batch_shape", "micro_batch_size", "reference")
@@ -88,22 +92,21 @@ def repaired(values: Mapping[str, Any], kept: Collection[str] = ()) -> Plan | No
 
 
 def drawn(count: int) -> list[Plan]:
-    """Plans of a fixed seed: each possible method, framework and sharding as often as the others.
+    """Plans of a fixed seed: each method on each framework as often, its shardings in turn.
 
     The first :data:`FIRST` cover the most, so whoever takes a few takes those.
     """
     dice = random.Random(SEED)
     pairs = product(choices("method"), choices("framework"))
-    kinds = [[*product([pair], choices("sharding"))] for pair in pairs]
+    kinds = [deque((*pair, sharding) for sharding in choices("sharding")) for pair in pairs]
     found: dict[Plan, None] = {}
     while len(found) < count:
         for shardings in kinds:
             while shardings:
-                (method, framework), sharding = shardings[0]
-                plan = _one(dice, method, framework, sharding, short=dice.random() < 1 / 3)
-                shardings.pop(0)
+                kind = shardings.popleft()
+                plan = _one(dice, *kind, short=dice.random() < 1 / 3)
                 if plan is not None:
-                    shardings.append(((method, framework), sharding))
+                    shardings.append(kind)
                     found[plan] = None
                     break
     return _covering([*found][:count])
@@ -128,10 +131,6 @@ def _one(
         if plan is not None and short == (plan.prompt_tokens + plan.response_tokens <= ROW):
             return plan
     return None
-
-
-LENGTHS = ("prompt_tokens", "response_tokens")
-ROW = 128
 
 
 def _covering(plans: Sequence[Plan]) -> list[Plan]:

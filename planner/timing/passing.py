@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.catalog.gpu_catalog import grouped
 from planner.formulas.memory_bound import Mode, layer_kernels
-from planner.numeric import Num, is_zero
+from planner.numeric import Num
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.setup import workload
@@ -111,3 +111,8 @@ class Passing:
     def four_bit(self) -> bool:
         """Whether the projections' weights are kept in 4 bits."""
         return self.model is not None and workload.four_bit(self.scene.setup, self.model)
+
+
+def is_zero(size: Num) -> bool:
+    """Whether no plan has any of it; a sweep's array is not looked into."""
+    return isinstance(size, (int, float)) and not size

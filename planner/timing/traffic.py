@@ -23,12 +23,13 @@ from planner.formulas.communication import (
     reduce_scatter_seconds,
     slowdown,
 )
-from planner.numeric import Num, ceil_div, is_zero, maximum, minimum
+from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.term import TimeTerm
 from planner.timing.on_host import fetched_bytes
+from planner.timing.passing import is_zero
 from planner.timing.terms import UNKNOWN
 from planner.values.sharding import sharding_of
 

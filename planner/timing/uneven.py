@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.formulas.uneven import UNEVEN
-from planner.numeric import is_zero, maximum
+from planner.numeric import maximum
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.term import TimeTerm
 from planner.timing import trainer
+from planner.timing.passing import is_zero
 
 Terms = tuple[TimeTerm, ...]
 NOISE = 1e-9

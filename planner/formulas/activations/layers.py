@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 
+import numpy as np
+
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import measured, measured_lookup
 from planner.formulas.activations.compiled import compiled_record
@@ -22,7 +24,7 @@ from planner.formulas.activations.terms import (
 )
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
-from planner.numeric import Num, is_zero, remembered, where
+from planner.numeric import Num, remembered, where
 from planner.term import Term
 
 LAYER_INPUT = "layer input"
@@ -113,7 +115,7 @@ def _with_weight_gradients(
         yield setting, 1
         return
     for mode, share in (("kept", 1 - accumulates), ("added", accumulates)):
-        if not is_zero(share):
+        if not _is_zero(share):
             yield setting._replace(weight_gradients=mode), share
 
 
@@ -168,7 +170,7 @@ def settings(
         (_setting(arch, workload, True, input_needs_gradient, sparse), long),
         (_setting(arch, workload, False, input_needs_gradient, sparse), 1 - long),
     ]
-    return tuple((setting, share) for setting, share in both if not is_zero(share))
+    return tuple((setting, share) for setting, share in both if not _is_zero(share))
 
 
 def _by_rows(
@@ -179,7 +181,7 @@ def _by_rows(
         return ((setting, 1),)
     single = where(workload.sequences == 1, 1, 0)
     both = [(setting._replace(one_row=True), single), (setting, 1 - single)]
-    return tuple((one, share) for one, share in both if not is_zero(share))
+    return tuple((one, share) for one, share in both if not _is_zero(share))
 
 
 def record_of(arch: Architecture, setting: Setting) -> Record:
@@ -299,3 +301,7 @@ def _less(peak: Live, saved: Live) -> dict[Label, int]:
             released[label[0]] -= remaining
             result[(label[0], f"released by then: {label[1]}")] = -remaining
     return result
+
+
+def _is_zero(share: Num) -> bool:
+    return isinstance(share, (int, np.integer)) and share == 0
