@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.against import ROOT, files_of
 from benchmarks.combinations import CHOICES, PLAN, SIZES
 from benchmarks.instructions import counted
-from planner.frameworks import framework_named
+from planner.plan.frameworks import framework_named
 from planner.plan.query import to_query_string
 
 ROUNDS = 3

@@ -203,14 +203,3 @@ def verl_outputs(head: Head, batch: Batch, temperature: torch.Tensor, *, entropy
 def verl_packed(head: Head) -> Callable[[Batch], Any]:
     temperature = torch.full((int(head.tokens), 1), 0.9)
     return lambda batch: verl_outputs(head, batch, temperature, entropy=head.entropy)
-
-
-def verl_chunked_entropy(logits: torch.Tensor, chunk: int) -> torch.Tensor:
-    """verl's entropy by chunks; its names outlive each round, which is what costs."""
-    entropy = torch.zeros(logits.shape[0])
-    for start in range(0, logits.shape[0], chunk):
-        wide = logits[start : start + chunk].float()
-        probs = F.softmax(wide, dim=-1)
-        part = torch.logsumexp(wide, dim=-1) - torch.sum(probs * wide, dim=-1)
-        entropy[start : start + chunk] = part
-    return entropy

@@ -15,10 +15,12 @@ from live_bytes import LiveBytes
 from planner.formulas.logits import (
     Head,
     backward_instants,
+    certainty_instants,
     forward_instants,
     logprob_instants,
 )
-from planner.formulas.logits.head import highest
+from planner.numeric import Num, where
+from planner.numeric import total as added
 from planner.plan.frameworks import framework_named
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import (
@@ -269,6 +271,40 @@ def whole_step(step: Callable[[Batch], Any], batch: Batch) -> Callable[[], None]
         (result[0] if isinstance(result, tuple) else result).backward()
 
     return run
+
+
+def highest(*instants: Instant) -> Instant:
+    """The instant with most bytes; for arrays, at every element the terms of the highest one.
+
+    Terms of an instant that is not the highest at an element carry 0 bytes there.
+    """
+    best = instants[0]
+    for other in instants[1:]:
+        rises = instant_bytes(other) > instant_bytes(best)
+        if isinstance(rises, bool):
+            best = other if rises else best
+            continue
+        best = Instant(
+            name=f"{best.name} or {other.name}",
+            terms=tuple(masked(term, ~rises) for term in best.terms)
+            + tuple(masked(term, rises) for term in other.terms),
+        )
+    return best
+
+
+def instant_bytes(instant: Instant) -> Num:
+    """Sum of an instant's terms."""
+    return added([term.bytes for term in instant.terms])
+
+
+def masked(term: Term, there: Num) -> Term:
+    """The term where ``there`` holds, 0 bytes elsewhere."""
+    return term._replace(bytes=where(there, term.bytes, 0), tensors=where(there, term.tensors, 0))
+
+
+def certain(head: Head, *, how: str, role: str, **options: bool) -> tuple[Term, ...]:
+    """Terms at the highest instant of self-certainty."""
+    return highest(*certainty_instants(head, how=how, role=role, **options)).terms
 
 
 def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:

@@ -12,6 +12,7 @@ from framework_steps import Backboneless, gpu_kernels
 from head_steps import (
     DTYPES,
     Batch,
+    certain,
     head_of,
     plain_certainty,
     plain_scores,
@@ -21,7 +22,12 @@ from head_steps import (
     visible,
     watch,
 )
-from planner.formulas.logits import certainty, logprob_instants, self_certainty_backward, tiles
+from planner.formulas.logits import (
+    certainty,
+    certainty_instants,
+    logprob_instants,
+    tiles,
+)
 
 torch.set_num_threads(1)
 
@@ -77,7 +83,7 @@ def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device
         head = head_of(batch, logits_dtype=loss_dtype, temperature_scaled=scaled, softcap=softcap)
         silent_step = plain_certainty(head, how, with_gradient=False)
         silent_seen = watch(batch, silent_step, backward=False)
-        silent_instants = certainty.forward(head, how=how, with_gradient=False)
+        silent_instants = certainty_instants(head, how=how, role="", with_gradient=False)
         assert visible(silent_instants) == silent_seen.forward
 
         def step(batch: Batch) -> torch.Tensor:
@@ -85,8 +91,8 @@ def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device
             return (form(batch) * batch.advantages).mean()
 
         seen = watch(batch, step)
-        forward = certainty.forward(head, how=how, with_gradient=True)
-        backward = self_certainty_backward(head, how=how, role="policy")
+        forward = certainty_instants(head, how=how, role="", with_gradient=True)
+        backward = certain(head, how=how, role="", with_gradient=True, backward=True)
         assert (visible(forward), total(backward)) == (seen.forward, seen.backward)
 
 
@@ -147,7 +153,10 @@ def test_trls_kernel_holds_the_mean_logit_more(dtype: str, monkeypatch: pytest.M
     head = head_of(batch, "fused", framework="trl", framework_version="1.16.0")
     with gpu_kernels(monkeypatch):
         seen = {}
-        for outputs in (("log_probs",), ("log_probs", "mean_logits")):
+        entropy = ("log_probs", "entropy")
+        for outputs in (
+            ("log_probs",), ("log_probs", "mean_logits"), entropy, (*entropy, "mean_logits")
+        ):  # fmt: skip
             model = Backboneless(batch.weight.detach())
             add_fused_lm_head(model, 1.0, False, outputs)
 
@@ -163,3 +172,10 @@ def test_trls_kernel_holds_the_mean_logit_more(dtype: str, monkeypatch: pytest.M
     tokens = 2 * 299
     assert more - alone == 4 * int(head.tokens)
     assert seen["log_probs", "mean_logits"] - seen[("log_probs",)] == 4 * tokens
+    # The quotient that gives the entropy is gone by then, so that both are no higher than one.
+    both = [
+        visible(logprob_instants(head, with_entropy=True, role="old", with_certainty=also))
+        for also in (False, True)
+    ]
+    assert both[0] == both[1]
+    assert seen[*entropy, "mean_logits"] == seen[entropy]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from head_steps import big, logprob_forward, loss_backward, loss_forward
-from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward, self_certainty_kept
+from planner.formulas.logits import Head, certainty_instants, certainty_kept, log_prob_kept
 from planner.plan.frameworks import framework_named
 from planner.values.loss_code import AS_NAMED, PATHS
 
@@ -28,9 +28,9 @@ def test_kept_numbers() -> None:
 )
 def test_what_self_certainty_keeps(how: str, dtype: str, kept_bytes: int) -> None:
     """Logits in the loss's dtype where all are scored at once, the head's own where in chunks."""
-    terms = self_certainty_kept(big(logits_dtype=dtype), how=how, role="policy")
+    terms = certainty_kept(big(logits_dtype=dtype), how=how, role="policy")
     assert [term.bytes for term in terms] == [kept_bytes * 8192 * 50_000]
-    assert self_certainty_kept(big(), how="chunked-vocabulary", role="policy") == ()
+    assert certainty_kept(big(), how="chunked-vocabulary", role="policy") == ()
 
 
 def runs(objective: str, framework: str, version: str, asked: str) -> str:
@@ -82,7 +82,7 @@ def test_refused_objectives() -> None:
     with pytest.raises(ValueError, match="objective.*policy"):
         loss_forward(big(), objective="dpo", role="policy")
     with pytest.raises(ValueError, match="self_certainty.*chunked-tokens"):
-        self_certainty_forward(big(), how="fast", with_gradient=False, role="policy")
+        certainty_instants(big(), how="fast", with_gradient=False, role="policy")
     older = {"logits": "chunked", "framework": "trl", "framework_version": "1.13.0"}
     with pytest.raises(ValueError, match=r"framework_version.*1\.15\.0"):
         loss_forward(big(**older), objective="cross-entropy", role="policy")

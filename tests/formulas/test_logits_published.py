@@ -15,6 +15,7 @@ from head_steps import (
     HIDDEN_IN_KERNEL,
     Batch,
     big,
+    certain,
     head_of,
     logprob_forward,
     loss_backward,
@@ -25,7 +26,6 @@ from head_steps import (
     whole_step,
 )
 from live_bytes import LiveBytes, profiled_peak_bytes
-from planner.formulas.logits import self_certainty_backward, self_certainty_forward
 from planner.formulas.logits.kept import DOCUMENT_PREMISE
 
 torch.set_num_threads(1)
@@ -104,7 +104,7 @@ def test_logsumexp_hides_its_exponentials(dtype: str) -> None:
     hidden = profiled_peak_bytes(lambda: torch.logsumexp(logits, -1))
     size = logits.nbytes
     assert size <= hidden <= size + 2 * 301 * logits.itemsize
-    terms = self_certainty_forward(head, how="full", with_gradient=False, role="policy")
+    terms = certain(head, how="full", with_gradient=False, role="policy")
     assert total(terms) == 2 * size
     assert HIDDEN_IN_KERNEL in {term.name for term in terms}
 
@@ -132,7 +132,7 @@ def test_audited_extra_peaks() -> None:
     entropy = total(logprob_forward(head, with_entropy=True, role="old")) - logits.nbytes
     assert entropy / logits.nbytes == pytest.approx(2.0, abs=0.01)
     # Self-certainty after it in the same pass: no higher, so Intuitor adds nothing to the peak.
-    later = self_certainty_forward(head, how="full", with_gradient=False, role="old")
+    later = certain(head, how="full", with_gradient=False, role="old")
     assert total(later) <= entropy + logits.nbytes
 
 
@@ -166,9 +166,9 @@ def test_published_entropy_and_certainty() -> None:
     backward = loss_backward(big(**switches), objective="policy", role="policy")
     assert (per_entry(forward), per_entry(backward)) == (14, 20)
     how: dict[str, Any] = {"how": "full", "role": "policy"}
-    certain = self_certainty_forward(big(), with_gradient=True, **how)
-    back = self_certainty_backward(big(), **how)
-    assert (per_entry(certain), per_entry(back)) == (2, 10)
+    forward = certain(big(), with_gradient=True, **how)
+    back = certain(big(), with_gradient=True, backward=True, **how)
+    assert (per_entry(forward), per_entry(back)) == (2, 10)
 
 
 @pytest.mark.parametrize(

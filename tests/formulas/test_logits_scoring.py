@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from framework_steps import (
     chunked,
     trl_loop,
-    verl_chunked_entropy,
     verl_entropy,
 )
 from head_steps import (
@@ -82,18 +81,6 @@ def test_verl_log_probs(dtype: str, loss_dtype: str) -> None:
         seen = watch(batch, silent(scores), backward=False)
         instants = logprob_instants(head, with_entropy=entropy, role="old")
         assert visible(instants) == seen.forward
-
-
-@pytest.mark.parametrize(("tokens", "chunk"), [(77, 32), (60, 32), (20, 32), (64, 16)])
-def test_verl_chunked_entropy(tokens: int, chunk: int) -> None:
-    batch = Batch(1, tokens, 501, 32, torch.bfloat16)
-    head = head_of(batch, framework="verl", framework_version="0.9.1", entropy_chunk=chunk)
-
-    def scores(batch: Batch) -> torch.Tensor:
-        return verl_chunked_entropy(F.linear(batch.hidden, batch.weight).squeeze(0), chunk)
-
-    seen = watch(batch, silent(scores), backward=False)
-    assert total(logprob_forward(head, with_entropy=True, role="old")) == seen.forward
 
 
 @pytest.mark.parametrize("how", ["chunked", "fused"])

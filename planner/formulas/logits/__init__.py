@@ -3,7 +3,8 @@
 :func:`forward_instants` and :func:`backward_instants` give every instant that can be the
 highest of a micro-batch's loss, beyond hidden states and weights. The others cover the passes
 without gradient and what is kept between passes. Terms are new memory: an accumulated gradient that
-already exists comes on top.
+already exists comes on top. Each way is a program of its own that reads like the code that runs
+there; :mod:`.recording` runs it and multiplies sizes in.
 
 Valid from a vocabulary of some hundred entries upwards, where no vector of the loss outweighs a
 tensor over the vocabulary.
@@ -11,8 +12,8 @@ tensor over the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from planner.formulas.logits import (
     certainty,
@@ -24,7 +25,7 @@ from planner.formulas.logits import (
     tiles,
     values,
 )
-from planner.formulas.logits.head import INSIDE_MODEL, Head, highest
+from planner.formulas.logits.head import INSIDE_MODEL, Head
 from planner.formulas.logits.kept import (
     SHIFTED_LABELS,
     embedding_backward,
@@ -32,13 +33,17 @@ from planner.formulas.logits.kept import (
 )
 from planner.formulas.logits.pieces import (
     FP32_BYTES,
+    HEAD_GRADIENT,
+    HIDDEN_GRADIENT,
     LOGITS,
     LOGITS_GRADIENT,
-    head_gradient,
-    hidden_gradient,
+    PER_TOKEN,
+    SCALAR,
+    SQUASHED,
     narrow,
-    squashed,
 )
+from planner.formulas.logits.recording import Program, instants, recorded, terms
+from planner.numeric import Num
 from planner.term import Instant, Term
 from planner.values.loss_code import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
@@ -47,6 +52,8 @@ __all__ = [
     "Head",
     "backward_instants",
     "cast_gradients",
+    "certainty_instants",
+    "certainty_kept",
     "embedding_backward",
     "forward_instants",
     "head_gradients",
@@ -55,10 +62,22 @@ __all__ = [
     "logprob_instants",
     "product",
     "scoring_kept",
-    "self_certainty_backward",
-    "self_certainty_forward",
-    "self_certainty_kept",
 ]
+
+Way = tuple[Program, Callable[[Head], Mapping[str, Num]]]
+"""A way of meeting the vocabulary: its program, and the sizes of that program's pieces."""
+
+WAYS: Mapping[str, Way] = {
+    "chunks": (chunks.scores, chunks.sizes),
+    "materialised": (materialised.scores, lambda _: {}),
+    "packed": (packed.scores, lambda _: {}),
+    "responses": (responses.scores, responses.sizes),
+    "tiles": (tiles.scores, tiles.sizes),
+    "values": (values.loss, lambda _: {"vocab": 1}),
+    "cross entropy": (cross_entropy.loss, lambda head: {"again": head.rows > 1}),
+    **certainty.WAYS,
+}
+"""Ways by the name that a framework's loss code has them under, and self-certainty's."""
 
 
 def product(head: Head) -> tuple[Term, ...]:
@@ -66,90 +85,58 @@ def product(head: Head) -> tuple[Term, ...]:
     return (narrow(LOGITS, head),)
 
 
-class Way(Protocol):
-    """One way of meeting the vocabulary: a module of this package."""
-
-    def forward(self, head: Head) -> tuple[Instant, ...]:
-        """Every instant of the forward that can be the highest, by sizes."""
-
-    def backward(self, head: Head) -> tuple[Instant, ...]:
-        """The same of the loss's backward."""
-
-
-class Scoring(Way, Protocol):
-    """A way that also scores without gradient."""
-
-    def without_gradient(
-        self, head: Head, *, with_entropy: bool
-    ) -> tuple[Instant, ...]:
-        """The same of a pass without gradient."""
-
-
-SCORING: Mapping[str, Scoring] = {
-    "chunks": chunks,
-    "materialised": materialised,
-    "packed": packed,
-    "responses": responses,
-    "tiles": tiles,
-}
-"""Ways by the name that a framework's loss code has them under."""
-
-KEPT = {"chunks": chunks.kept, "materialised": materialised.kept, "tiles": tiles.kept}
-"""What scoring with gradient keeps, where it has been read."""
-
-
 def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
-    way = _way(head, POLICY)
-    if way not in KEPT:
-        raise ValueError(f"logits: what stays after {way} have scored was not read")
-    return KEPT[way](head.of(role))
+    name = _way(head, POLICY)
+    if name not in ("chunks", "materialised", "tiles"):
+        raise ValueError(f"logits: what stays after {name} have scored was not read")
+    return _kept(name, head.of(role))
 
 
 def kept_of_output(head: Head) -> tuple[Term, ...]:
     """What a loss outside the model hands back to it, beside what a soft cap has kept."""
-    return (narrow(LOGITS_GRADIENT, head), *squashed(head))
+    squashed = (narrow(SQUASHED, head),) if head.softcap else ()
+    return (narrow(LOGITS_GRADIENT, head), *squashed)
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What a second use of the head has handed back before the first goes backward."""
-    head = head.of(role)
-    return (hidden_gradient(head), *head_gradient(head))
+    formulas = (HIDDEN_GRADIENT, HEAD_GRADIENT)[: 1 + head.weight_trains]
+    return tuple(narrow(formula, head.of(role)) for formula in formulas)
 
 
 def cast_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What the head's backward hands on while its weight's gradient is cast to fp32."""
-    wide = head_gradient(head.of(role), item_bytes=FP32_BYTES, label="head's gradient in fp32")
-    return (*head_gradients(head, role=role), *wide)
+    made = head_gradients(head, role=role)
+    label = "head's gradient in fp32"
+    wide = [narrow(HEAD_GRADIENT, head.of(role), FP32_BYTES, label) for _ in made[1:]]
+    return (*made, *wide)
 
 
-def self_certainty_forward(
-    head: Head, *, how: str, with_gradient: bool, role: str
-) -> tuple[Term, ...]:
-    """Terms at the highest instant of scoring self-certainty, the head's product included."""
-    return highest(*certainty.forward(head.of(role), how=how, with_gradient=with_gradient)).terms
+def certainty_instants(
+    head: Head, *, how: str, role: str, with_gradient: bool, backward: bool = False
+) -> tuple[Instant, ...]:
+    """Every instant of self-certainty that can be the highest, the head's product included.
+
+    Or of its ``backward``, were it part of the loss.
+    """
+    certainty.check_way(how)
+    return _instants(how, head.of(role), gradient=with_gradient, backward=backward)
 
 
-def self_certainty_kept(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
+def certainty_kept(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
     """Terms that self-certainty with gradient leaves alive until the backward."""
-    return certainty.kept(head.of(role), how=how)
-
-
-def self_certainty_backward(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
-    """Terms at the highest instant of self-certainty's backward, were it part of the loss."""
-    return highest(*certainty.backward(head.of(role), how=how)).terms
+    return _kept(how, head.of(role))
 
 
 def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the forward that can be the highest, by sizes."""
-    way, head = _loss(head, objective), head.of(role)
-    return _labelled(way, way.forward(head), head, objective)
+    return _of_loss(head.of(role), objective, backward=False)
 
 
 def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the loss's backward that can be the highest, by sizes."""
-    way, head = _loss(head, objective), head.of(role)
-    return _labelled(way, way.backward(head), head, objective)
+    return _of_loss(head.of(role), objective, backward=True)
 
 
 def logprob_instants(
@@ -159,32 +146,33 @@ def logprob_instants(
 
     ``with_certainty`` is the fused head's alone.
     """
-    way = SCORING[_way(head, POLICY)]
-    if with_certainty:
-        found = head.of(role)
-        return tiles.without_gradient(found, with_entropy=with_entropy, with_certainty=True)
-    return way.without_gradient(head.of(role), with_entropy=with_entropy)
+    silent = replace(head, role=role, entropy=with_entropy, certainty=with_certainty)
+    return _instants(_way(head, POLICY), silent, gradient=False)
 
 
-def _labelled(
-    way: Way, instants: tuple[Instant, ...], head: Head, objective: str
-) -> tuple[Instant, ...]:
-    """The instants beside the labels that were shifted for scoring."""
-    copied = objective == CROSS_ENTROPY and head.loss.copies_labels and way is not cross_entropy
-    if not copied:
-        return instants
+def _instants(way: str, head: Head, **options: bool) -> tuple[Instant, ...]:
+    program, sizes = WAYS[way]
+    return instants(program, head, sizes(head), **options)
+
+
+def _kept(way: str, head: Head) -> tuple[Term, ...]:
+    """What scoring leaves alive; beside tensors over the vocabulary no small ones are counted."""
+    program, sizes = WAYS[way]
+    *_, kept = recorded(program, head, again=False, gradient=True)
+    small = () if way in ("chunks", "tiles") else (PER_TOKEN.name, SCALAR.name)
+    return tuple(term for term in terms(kept, head, sizes(head)) if term.name not in small)
+
+
+def _of_loss(head: Head, objective: str, *, backward: bool) -> tuple[Instant, ...]:
+    """The instants of a loss, beside the labels that were shifted for scoring."""
+    way = "values" if objective == VALUE else _way(head, objective)
+    if objective != CROSS_ENTROPY or not (way == "materialised" or head.loss.copies_labels):
+        return _instants(way, head, backward=backward)
+    if way == "materialised":
+        return _instants("cross entropy", head, backward=backward)
     labels = SHIFTED_LABELS(head.role, tokens=head.tokens)
-    return tuple(instant._replace(terms=(*instant.terms, labels)) for instant in instants)
-
-
-def _loss(head: Head, objective: str) -> Way:
-    """The code that makes the loss of this objective."""
-    if objective == VALUE:
-        return values
-    way = _way(head, objective)
-    if way == "materialised" and objective == CROSS_ENTROPY:
-        return cross_entropy
-    return SCORING[way]
+    found = _instants(way, head, backward=backward)
+    return tuple(instant._replace(terms=(*instant.terms, labels)) for instant in found)
 
 
 def _way(head: Head, objective: str) -> str:

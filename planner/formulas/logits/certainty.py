@@ -3,37 +3,31 @@
 ``full`` works on materialised logits. ``chunked-tokens`` takes 2048 of their rows at a time in
 fp32, as the Intuitor fork of verl does; ``chunked-vocabulary`` never has more logits than one
 slice of the vocabulary for all tokens, with a running log-sum-exp that keeps the result exact.
-Intuitor computes it without gradient, in the old log-probability pass; ``with_gradient`` is the
+Intuitor computes it without gradient, in the old log-probability pass; with gradient is the
 premise under which it is part of the loss, and then both chunked forms recompute. The mean of bf16
-numbers makes an fp32 copy on a CPU and none on a GPU: that copy is left out.
+numbers makes an fp32 copy on a CPU and none on a GPU: that copy is left out. The code that this
+reads like is planner/steps/vocabulary/certainty.py.
 """
 
 from __future__ import annotations
 
-from planner.formulas.formula import Formula
-from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import (
-    LOSS_SCALARS,
-    head_backward,
-    kept_from_head,
-)
-from planner.formulas.logits.pieces import (
-    FP32_BYTES,
-    INSIDE_LOGSUMEXP,
-    LOGITS,
-    LOGITS_GRADIENT,
-    LOSS_GRADIENT,
-    WIDE_LOGITS,
-    head_gradient,
-    hidden_gradient,
-    narrow,
-    vectors,
-    wide,
-)
-from planner.numeric import Num, minimum
-from planner.term import Instant, Term
+from collections.abc import Callable
 
-WAYS = ("full", "chunked-tokens", "chunked-vocabulary")
+from planner.formulas.activations.tape import Tensor
+from planner.formulas.formula import Formula
+from planner.formulas.logits import over_vocabulary as op
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.pieces import (
+    HEAD_GRADIENT,
+    HIDDEN_GRADIENT,
+    INSIDE_LOGSUMEXP,
+    LOGITS_GRADIENT,
+    PER_TOKEN,
+    SCALAR,
+)
+from planner.formulas.logits.recording import Program, Run, Scored
+from planner.numeric import Num, minimum
+
 TOKEN_CHUNK = 2048
 VOCABULARY_CHUNK = 8192
 INTUITOR = "sunblaze-ucb/Intuitor 3f0cdd7 verl-intuitor torch_functional.py; read 2026-10"
@@ -53,126 +47,83 @@ def check_way(how: str) -> None:
         raise ValueError(f"self_certainty must be one of {', '.join(WAYS)}, not {how!r}")
 
 
-def piece(head: Head, how: str, label: str, item_bytes: int = FP32_BYTES) -> Term:
-    """One tensor over a chunk."""
-    by_tokens = how == "chunked-tokens"
-    tokens: Num = minimum(head.tokens, TOKEN_CHUNK) if by_tokens else head.tokens
-    vocab: Num = head.vocab if by_tokens else minimum(head.vocab, VOCABULARY_CHUNK)
-    sizes = {"item_bytes": item_bytes, "slice_tokens": tokens, "slice_vocab": vocab}
-    return SLICE(head.role, label=label, **sizes)
+def full(run: Run) -> Tensor:
+    """The log-sum-exp less the mean of all logits at once."""
+    logits, wide, back = op.divided(run), run.wide, "the mean's gradient"
+    run.at("upcast or division")
+    log_z = op.logsumexp(run, op.upcast(run, logits, wide))
+    run.at("difference")
+    mean = op.unary(run, logits, PER_TOKEN, LOGITS_GRADIENT, width=wide, back=back)
+    found = run.numbers(wide)
+    return run.function([log_z, mean], found, [0, (PER_TOKEN, wide)])[0]
 
 
-def forward(head: Head, *, how: str, with_gradient: bool) -> tuple[Instant, ...]:
-    """Scoring all tokens; with gradient the logits (not in vocabulary chunks) live on."""
-    check_way(how)
-    if how == "full":
-        return full_forward(head, with_gradient=with_gradient)
-    logits: tuple[Term, ...] = ()
-    if how == "chunked-tokens":
-        logits = (narrow(LOGITS, head),)
-        logits += kept_from_head(head, apart=False) if with_gradient else ()
-    before: tuple[Term, ...] = ()
-    if how == "chunked-vocabulary" and head.item_bytes < FP32_BYTES:
-        before = (piece(head, how, "slice before the upcast", head.item_bytes),)
-    upcasts = head.item_bytes < FP32_BYTES or how == "chunked-vocabulary"
-    wide_slice = (piece(head, how, "slice in fp32"),) if upcasts else ()
-    # Log-sum-exp so far and sum so far; the slice's own are being made inside the operator.
-    running = vectors(head, 2 * FP32_BYTES, tensors=2)
-    inside = piece(head, how, INSIDE_LOGSUMEXP.name)
-    one_more = vectors(head, 3 * FP32_BYTES, tensors=3)
-    # The slice's log-sum-exp beside the running ones; or, for tokens, the weighted loss.
-    by_tokens = how == "chunked-tokens"
-    summed = () if by_tokens else (Instant(name="slice's sum", terms=(*wide_slice, one_more)),)
-    loss = (Instant(name="loss", terms=(*logits, one_more)),) if with_gradient else ()
-    return (
-        *summed,
-        *loss,
-        Instant(name="slice upcast", terms=(*logits, *before, *wide_slice, running)),
-        Instant(name="slice's logsumexp", terms=(*logits, *wide_slice, inside, running)),
-    )
+def weighted(run: Run, scores: Tensor) -> Scored:
+    """The scores; or, with gradient, their mean by weights as a loss."""
+    if not run.gradient:
+        return Scored(scores)
+    run.at("loss")
+    products = op.unary(run, scores, PER_TOKEN, PER_TOKEN, width="fp32")
+    del scores
+    return Scored(loss=op.unary(run, products, SCALAR, PER_TOKEN))
 
 
-def kept(head: Head, *, how: str) -> tuple[Term, ...]:
-    """What scoring with gradient leaves alive until the backward."""
-    check_way(how)
-    if how == "chunked-vocabulary":
-        return ()
-    apart = how == "full" and (_widened(head) or head.temperature_scaled)
-    in_dtype = wide if how == "full" else narrow
-    read = in_dtype(WIDE_LOGITS if apart else LOGITS, head)
-    return (read, *kept_from_head(head, apart=apart))
+def by_tokens(run: Run) -> Tensor:
+    """Some rows of materialised logits at a time, in fp32; the backward does so again."""
+    logits = op.capped(run) if run.gradient else op.product(run)
+    log_z, found = run.numbers("fp32", "fp32")
+    run.at("slice upcast")
+    chunk = [] if logits.width == "fp32" else [run.new(SLICE, "fp32", "slice in fp32")]
+    sum_exponentials(run)
+    del chunk
+    back = [(SLICE, "fp32", "slice's gradient in fp32"), (LOGITS_GRADIENT, run.narrow)]
+    return run.function([logits], [found], back, [logits.storage, log_z], "slice's gradient")[0]
 
 
-def full_forward(head: Head, *, with_gradient: bool) -> tuple[Instant, ...]:
-    """The log-sum-exp and mean of all logits at once."""
-    apart = _widened(head) or head.temperature_scaled
-    read = wide(WIDE_LOGITS if apart else LOGITS, head)
-    kept: tuple[Term, ...] = kept_from_head(head, apart=apart) if with_gradient else ()
-    if head.autocast_casts:
-        kept += (narrow(LOGITS, head, label="logits, named"),)
-    inside = Instant(
-        name="inside logsumexp", terms=(read, wide(INSIDE_LOGSUMEXP, head), *kept)
-    )
-    size = head.loss_item_bytes
-    # log-sum-exp, mean and difference; or log-sum-exp, difference and the weighted loss.
-    per_token = 2 * size + (FP32_BYTES if with_gradient else size)
-    scored = vectors(head, per_token, tensors=3)
-    instants = (inside, Instant(name="difference", terms=(read, *kept, scored)))
-    if not apart:
-        return instants
-    if head.autocast_casts:  # what is divided is never wide, nor alive when it is read
-        return instants
-    label = "logits before the upcast" if head.upcasts else "logits before the division"
-    before = narrow(LOGITS, head, label=label)
-    if head.temperature_scaled:
-        before = wide(LOGITS, head, label="logits before the division")
-    return (Instant(name="upcast or division", terms=(read, before, *kept)), *instants)
+def by_vocabulary(run: Run) -> Tensor:
+    """A slice of the vocabulary at a time, made again in the backward."""
+    log_z, found = run.numbers("fp32", "fp32")
+    run.at("slice upcast")
+    made = [] if run.narrow == "fp32" else [run.new(SLICE, run.narrow, "slice before the upcast")]
+    chunk = run.new(SLICE, "fp32", "slice in fp32")
+    del made
+    sum_exponentials(run)
+    run.at("slice's sum")
+    own = run.numbers("fp32")
+    del chunk, own
+    back = [(SLICE, "fp32", "slice's gradient in fp32")]
+    if run.head.softcap:
+        back.append((SLICE, "fp32", "slope of the slice's soft cap"))
+    elif run.narrow != "fp32":
+        back.append((SLICE, run.narrow, "slice in the head's dtype"))
+    inputs = run.inputs()
+    back += [(made, run.narrow, "") for made in (HIDDEN_GRADIENT, HEAD_GRADIENT)[: len(inputs)]]
+    return run.function(inputs, [found], back, [log_z], "slice's gradient")[0]
 
 
-def backward(head: Head, *, how: str) -> tuple[Instant, ...]:
-    """Gradient of the logits, recomputed chunk by chunk where the form is chunked."""
-    check_way(how)
-    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
-    to_head = head_backward(head, scalars)
-    if how == "full":
-        return full_backward(head), to_head
-    # The log-sum-exp kept from the forward, and the gradient that arrives.
-    kept = vectors(head, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
-    slice_gradient = piece(head, how, "slice's gradient in fp32")
-    if how == "chunked-tokens":
-        own: tuple[Term, ...] = (narrow(LOGITS, head),)
-        own += kept_from_head(head, apart=False)
-        result = narrow(LOGITS_GRADIENT, head)
-        terms = (*own, result, slice_gradient, kept)
-        return Instant(name="slice's gradient", terms=terms), to_head
-    beside: tuple[Term, ...] = ()
-    if head.softcap:
-        beside = (piece(head, how, "slope of the slice's soft cap"),)
-    elif head.item_bytes < FP32_BYTES:
-        beside = (piece(head, how, "slice in the head's dtype", head.item_bytes),)
-    whole = (hidden_gradient(head), *head_gradient(head))
-    return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *beside, kept)),)
+def sum_exponentials(run: Run) -> None:
+    """A slice's log-sum-exp, added to the one so far."""
+    run.at("slice's logsumexp")
+    inside = run.new(SLICE, "fp32", INSIDE_LOGSUMEXP.name)
 
 
-def full_backward(head: Head) -> Instant:
-    """Mean's gradient beside logsumexp's three tensors."""
-    size = head.loss_item_bytes
-    labels = ("logits less their log-sum-exp", "its exp", "logsumexp's gradient")
-    moving = tuple(wide(LOSS_GRADIENT, head, label=label) for label in labels)
-    of_mean = narrow if head.autocast_casts else wide
-    apart = _widened(head) or head.temperature_scaled
-    return Instant(
-        name="self-certainty backward",
-        terms=(
-            wide(LOGITS, head),
-            of_mean(LOGITS_GRADIENT, head, label="the mean's gradient"),
-            *moving,
-            *kept_from_head(head, apart=apart),
-            vectors(head, 2 * size, scalars=LOSS_SCALARS, tensors=4),
-        ),
-    )
+def _way(
+    score: Callable[[Run], Tensor], sizes: Callable[[Head], dict[str, Num]]
+) -> tuple[Program, Callable[[Head], dict[str, Num]]]:
+    return lambda run: weighted(run, score(run)), sizes
 
 
-def _widened(head: Head) -> bool:
-    """Whether the log-sum-exp reads an fp32 copy: asked for, or made by autocast."""
-    return head.upcasts or head.autocast_casts
+def _slices(head: Head, tokens: Num, vocab: Num) -> dict[str, Num]:
+    return {
+        "slice_tokens": minimum(head.tokens, tokens), "slice_vocab": minimum(head.vocab, vocab)
+    }
+
+
+WAYS = {
+    "full": _way(full, lambda _: {}),
+    "chunked-tokens": _way(by_tokens, lambda head: _slices(head, TOKEN_CHUNK, head.vocab)),
+    "chunked-vocabulary": _way(
+        by_vocabulary, lambda head: _slices(head, head.tokens, VOCABULARY_CHUNK)
+    ),
+}
+"""Forms by what a plan's ``self_certainty`` calls them."""

@@ -8,19 +8,12 @@ The weight's gradient is a product of every chunk, which verl makes even for a f
 
 from __future__ import annotations
 
+from planner.formulas.activations.tape import Gradients, Storage
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.pieces import (
-    FP32_BYTES,
-    HEAD_GRADIENT,
-    head_gradient,
-    hidden_gradient,
-    narrow,
-    vectors,
-    wide,
-)
+from planner.formulas.logits.pieces import HEAD_GRADIENT, HIDDEN_GRADIENT
+from planner.formulas.logits.recording import Run, Scored
 from planner.numeric import Num, maximum, minimum
-from planner.term import Instant, Term
 
 TOKEN_CHUNK = 512
 
@@ -41,16 +34,14 @@ CHUNK_HIDDEN = Formula(
 )
 CHUNK_NUMBERS = Formula(
     "one chunk's per-token numbers",
-    "bytes_per_token * chunk_tokens",
+    "copies * item_bytes * chunk_tokens",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
     why="Log-probabilities and entropies of a chunk before they are copied out.",
 )
-
-
 COMPILED = Formula(
     "one chunk over the vocabulary, compiled",
-    "bytes_each * chunk_tokens * vocab",
+    "item_bytes * chunk_tokens * vocab",
     category="logits",
     source="buffers of Inductor (torch 2.13, its CPU backend) for this project's chunk, counted "
     "2026-11: 6 bytes an element forward (10 with a soft cap), 4 backward (8; 2 more with an "
@@ -59,130 +50,90 @@ COMPILED = Formula(
     "reductions; the backward has the head's output and its gradient, both in half precision.",
     ignores="that a GPU's backend may fuse more",
 )
-COMPILED_FORWARD, COMPILED_BACKWARD = 6, 4
-COMPILED_SOFTCAP, COMPILED_ENTROPY = 4, 2
-"""Bytes an element that they add."""
 
 
-def chunk(head: Head, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
-    """One tensor over the vocabulary for ``tokens`` rows."""
-    return wide(CHUNK, head, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
+def sizes(head: Head) -> dict[str, Num]:
+    """Tokens of the first and of the second chunk, which stands for all later ones."""
+    rows = TOKEN_CHUNK if head.chunk_tokens is None else head.chunk_tokens
+    second = minimum(maximum(head.tokens - rows, 0), rows)
+    return {
+        "first chunk": minimum(head.tokens, rows), "second chunk": second, "again": second > 0
+    }
 
 
-def rows(head: Head) -> Num:
-    """Tokens of a whole chunk."""
-    return TOKEN_CHUNK if head.chunk_tokens is None else head.chunk_tokens
+def chunks(run: Run) -> tuple[str, ...]:
+    """The chunks of a loop over all tokens."""
+    return ("first chunk", "second chunk")[: 1 + run.again]
 
 
-def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
-    """Rows of the first and the second chunk, and 1 if there is a second, else 0."""
-    size = rows(head)
-    first = minimum(head.tokens, size)
-    second = minimum(maximum(head.tokens - size, 0), size)
-    return first, second, 1 * (head.tokens > size)
+def scores(run: Run) -> Scored:
+    """Log-probabilities and entropies, chunk by chunk; entropies come whether asked for or not."""
+    results = run.numbers("fp32", run.narrow)
+    for chunk in chunks(run):
+        scored = score_chunk(run, chunk)
+    taken, entropy = run.function(run.inputs(), results, lambda arrived: backward(run, arrived))
+    run.named.append(entropy.storage)
+    return Scored(taken, entropy if run.head.entropy else None)
 
 
-def kept(head: Head) -> tuple[Term, ...]:
-    """Log-probabilities and entropies, which the loss reads."""
-    return (vectors(head, FP32_BYTES + head.item_bytes, tensors=2),)
+def score_chunk(run: Run, chunk: str) -> list[Storage]:
+    """Log-probabilities and entropies of one chunk, which are cast."""
+    run.at(chunk)
+    if run.head.chunk_compile:
+        logits = compiled(run, chunk, "half", "fp32", softcap="fp32")
+    else:
+        logits = over_vocabulary(run, chunk, "logits", "probabilities", "log-probabilities")
+    taken, entropy = numbers(run, chunk, "fp32", "fp32")
+    return [taken, entropy if run.narrow == "fp32" else numbers(run, chunk, run.narrow)[0]]
 
 
-def forward(head: Head) -> tuple[Instant, ...]:
-    """First and second chunk at the end of their scoring."""
-    first, second, more = chunk_tokens(head)
-    old_bytes = FP32_BYTES + head.item_bytes
-    new_bytes = 2 * FP32_BYTES + (head.item_bytes if head.item_bytes < FP32_BYTES else 0)
-    labels = ("chunk's logits", "chunk's probabilities", "chunk's log-probabilities")
-
-    def instant(name: str, tokens: Num, before: Num) -> Instant:
-        numbers = wide(CHUNK_NUMBERS, head, bytes_per_token=new_bytes, chunk_tokens=tokens)
-        left = wide(
-            CHUNK_NUMBERS,
-            head,
-            label="previous chunk's numbers",
-            bytes_per_token=old_bytes,
-            chunk_tokens=before,
-        )
-        tiles = tuple(chunk(head, tokens, label) for label in labels)
-        if head.chunk_compile:
-            tiles = (_compiled(head, tokens, COMPILED_FORWARD),)
-        return Instant(name=name, terms=(*tiles, *kept(head), numbers, left))
-
-    before = more * rows(head)
-    return instant("first chunk", first, 0), instant("second chunk", second, before)
+def backward(run: Run, arrived: Gradients) -> Gradients:
+    """Gradients of hidden states and weight, to which each chunk adds its own."""
+    whole = run.new(HIDDEN_GRADIENT, run.narrow)
+    weight = run.new(HEAD_GRADIENT, run.narrow) if run.head.weight_trains else None
+    for chunk in chunks(run):
+        own = chunk_backward(run, chunk)
+    return [whole, weight]
 
 
-def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
-    """Log-probabilities come with entropies, whether asked for or not."""
-    return forward(head)
+def chunk_backward(run: Run, chunk: str) -> list[Storage]:
+    """One chunk's gradients: its logits made again, their gradient, and two products of that."""
+    run.at(f"{chunk} over the vocabulary")
+    if run.head.chunk_compile:
+        kept = compiled(run, chunk, "half", "half", softcap="fp32", entropy="half")
+        kept.clear()
+    else:
+        kept = over_vocabulary(run, chunk, "logits", "probabilities", "one-hot rows")
+        less, so_far = over_vocabulary(run, chunk, "one-hot less probabilities", "gradient so far")
+        del less
+        if run.head.entropy:
+            kept += over_vocabulary(run, chunk, "log-probabilities")
+            kept += numbers(run, chunk, "fp32")
+            added, share = over_vocabulary(run, chunk, "logs plus entropy", "entropy's share")
+            del added
+            incoming = numbers(run, chunk, run.narrow)
+            weighted = over_vocabulary(run, chunk, "entropy's share, weighted")
+            del share, incoming, weighted
+        del so_far
+    run.at(f"{chunk}'s products")
+    kept += over_vocabulary(run, chunk, "logits gradient", width=run.narrow)
+    own = [run.new(CHUNK_HIDDEN, run.narrow, f"{chunk}'s hidden gradient", chunk)]
+    if run.head.weight_trains or run.head.loss.frozen_weight_gradient:
+        own.append(run.new(HEAD_GRADIENT, run.narrow, f"{chunk}'s weight gradient"))
+    return own
 
 
-def backward(head: Head) -> tuple[Instant, ...]:
-    """First and second chunk, each at its widest over the vocabulary and at its products."""
-    first, second, more = chunk_tokens(head)
-    return (
-        *chunk_backward(head, "first", first, 0 * first, 0 * first),
-        *chunk_backward(head, "second", second, more, more * rows(head)),
-    )
+def over_vocabulary(run: Run, chunk: str, *labels: str, width: str = "fp32") -> list[Storage]:
+    """Tensors of a chunk's tokens by the vocabulary."""
+    return [run.new(CHUNK, width, f"chunk's {label}", chunk) for label in labels]
 
 
-def chunk_backward(
-    head: Head, name: str, tokens: Num, more: Num, before: Num
-) -> tuple[Instant, Instant]:
-    """One chunk's two candidate instants; ``before`` rows of a chunk already went back."""
-    incoming = FP32_BYTES + (head.item_bytes if head.entropy else 0)
-    whole = (
-        hidden_gradient(head),
-        *head_gradient(head),
-        vectors(head, incoming, scalars=8, tensors=3 + head.entropy),
-        product(head, more, "previous chunk's weight gradient"),
-        narrow(
-            CHUNK_HIDDEN, head, label="previous chunk's hidden gradient", chunk_tokens=before
-        ),
-    )
-    entropy_bytes = FP32_BYTES * head.entropy
-    labels = ["chunk's logits", "chunk's probabilities", "chunk's one-hot rows"]
-    if head.entropy:
-        labels.append("chunk's log-probabilities")
-    kept = tuple(chunk(head, tokens, label) for label in labels)
-    if head.chunk_compile:
-        size = COMPILED_BACKWARD + COMPILED_ENTROPY * head.entropy
-        own = (_compiled(head, tokens, size), *whole)
-        own_product = product(head, 1 * (tokens > 0), "chunk's weight gradient")
-        beside = (own_product, narrow(CHUNK_HIDDEN, head, chunk_tokens=tokens))
-        gradient = chunk(head, tokens, "chunk's logits gradient", head.item_bytes)
-        return (
-            Instant(name=f"{name} chunk over the vocabulary", terms=own),
-            Instant(name=f"{name} chunk's products", terms=(gradient, *beside, *whole)),
-        )
-    extra = ("gradient so far", "entropy's share", "log-probability's share")
-    moving = tuple(
-        chunk(head, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
-    )
-    negated = head.item_bytes * head.entropy
-    widest = wide(CHUNK_NUMBERS, head, bytes_per_token=entropy_bytes + negated, chunk_tokens=tokens)
-    settled = wide(CHUNK_NUMBERS, head, bytes_per_token=entropy_bytes, chunk_tokens=tokens)
-    products = (
-        chunk(head, tokens, "chunk's logits gradient", head.item_bytes),
-        product(head, 1 * (tokens > 0), "chunk's weight gradient"),
-        narrow(CHUNK_HIDDEN, head, chunk_tokens=tokens),
-    )
-    return (
-        Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
-        Instant(name=f"{name} chunk's products", terms=(*kept, *products, *whole, settled)),
-    )
+def numbers(run: Run, chunk: str, *widths: str) -> list[Storage]:
+    """Numbers for each token of a chunk."""
+    return [run.new(CHUNK_NUMBERS, width, f"{chunk}'s numbers", chunk) for width in widths]
 
 
-def _compiled(head: Head, tokens: Num, size: int) -> Term:
-    each = size + COMPILED_SOFTCAP * head.softcap
-    return wide(COMPILED, head, bytes_each=each, chunk_tokens=tokens)
-
-
-def product(head: Head, there: Num, label: str) -> Term:
-    """A chunk's weight gradient where ``there`` is 1, nothing where it is 0.
-
-    verl's kernel makes it for a frozen head too; the plain step does not.
-    """
-    made = head.weight_trains or head.loss.frozen_weight_gradient
-    size = head.item_bytes * there * made
-    return wide(HEAD_GRADIENT, head, label=label, item_bytes=size)
+def compiled(run: Run, chunk: str, *widths: str, **switched: str) -> list[Storage]:
+    """Buffers of a compiled chunk, and those that the head's switches add."""
+    more = [width for switch, width in switched.items() if getattr(run.head, switch)]
+    return [run.new(COMPILED, width, part=chunk) for width in (*widths, *more)]

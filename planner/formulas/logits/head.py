@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.numeric import Num, total, where
-from planner.term import Instant, Term
+from planner.numeric import Num
 from planner.values.dtypes import BYTES
 from planner.values.loss_code import PATHS, LossCode
 
@@ -65,8 +64,8 @@ class Head:
     """Inductor computes the entropy, and keeps nothing over the vocabulary but the logits."""
     copied_logits: bool = False
     """The loss reads a copy of the logits without the padded positions."""
-    entropy_chunk: Num | None = None
-    """Tokens per chunk of an entropy without gradient (verl's option, 2048 there)."""
+    certainty: bool = False
+    """A pass without gradient gives self-certainty too (the fused head's)."""
 
     def __post_init__(self) -> None:
         """Refuse what no formula knows."""
@@ -100,32 +99,3 @@ class Head:
     def upcasts(self) -> bool:
         """A second, wider copy of the logits is made."""
         return self.loss_item_bytes > self.item_bytes
-
-
-def highest(*instants: Instant) -> Instant:
-    """The instant with most bytes; for arrays, at every element the terms of the highest one.
-
-    Terms of an instant that is not the highest at an element carry 0 bytes there.
-    """
-    best = instants[0]
-    for other in instants[1:]:
-        rises = instant_bytes(other) > instant_bytes(best)
-        if isinstance(rises, bool):
-            best = other if rises else best
-            continue
-        best = Instant(
-            name=f"{best.name} or {other.name}",
-            terms=tuple(masked(term, ~rises) for term in best.terms)
-            + tuple(masked(term, rises) for term in other.terms),
-        )
-    return best
-
-
-def instant_bytes(instant: Instant) -> Num:
-    """Sum of an instant's terms."""
-    return total([term.bytes for term in instant.terms])
-
-
-def masked(term: Term, there: Num) -> Term:
-    """The term where ``there`` holds, 0 bytes elsewhere."""
-    return term._replace(bytes=where(there, term.bytes, 0), tensors=where(there, term.tensors, 0))

@@ -13,107 +13,23 @@ it keeps the exponentials for their second reader, 4 bytes: ``should_realize_on_
 
 from __future__ import annotations
 
+from planner.formulas.activations.tape import Gradients, Tensor
 from planner.formulas.formula import Formula
-from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
+from planner.formulas.logits import over_vocabulary as op
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
-    FP32_BYTES,
-    INSIDE_LOGSUMEXP,
     LOGITS,
     LOGITS_GRADIENT,
     LOSS_GRADIENT,
     PROBS,
     PROBS_BY_LOGS,
     WIDE_LOGITS,
-    narrow,
-    squashed,
-    vectors,
-    wide,
 )
-from planner.term import Instant, Term
-
-LOSS_VECTORS = 9
-"""fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
-
-COMPILED_VECTORS = 4
-"""fp32 numbers a token of the compiled entropy: itself, and what its backward reads."""
-
-ENTROPY_CHUNKS = Formula(
-    "entropy of one chunk",
-    "3 * 4 * minimum(tokens, entropy_chunk) * vocab",
-    category="logits",
-    source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
-    why="A chunk's fp32 logits and probabilities, and either their product or the exponentials.",
-)
-ENTROPY_CHUNK_NUMBERS = Formula(
-    "per-token numbers of a chunked entropy",
-    "4 * tokens + 4 * (2 + chunks_before) * minimum(tokens, entropy_chunk)",
-    category="logits",
-    source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
-    why="The entropy of every token, and for one chunk its log-sum-exp, its weighted sum and the "
-    "previous chunk's entropy.",
-)
-
-
-def read_by_loss(head: Head) -> tuple[Term, ...]:
-    """The raw output and, if the temperature is not 1, its divided copy."""
-    named = (narrow(LOGITS, head),) if head.temperature_scaled else ()
-    return (*named, *still_read(head))
-
-
-def still_read(head: Head) -> tuple[Term, ...]:
-    """What of it the backward finds: the raw output has no name any more."""
-    if not head.temperature_scaled:
-        return (narrow(LOGITS, head),)
-    return (narrow(WIDE_LOGITS, head, label="logits over the temperature"),)
-
-
-def scored(head: Head) -> tuple[Term, ...]:
-    """What the cross entropy reads: of padded rows a copy of their tokens, beside the logits."""
-    copy = (narrow(LOGITS, head, label="logits without padding"),) if head.copied_logits else ()
-    return (*read_by_loss(head), *copy)
-
-
-def made(head: Head) -> Instant:
-    """The model's output, while its root is still whole."""
-    return Instant(name="logits", terms=(narrow(LOGITS, head), *squashed(head)))
-
-
-def temperature_bytes(head: Head) -> int:
-    """The temperatures cast to the logits' dtype, per token."""
-    casts = head.temperature_scaled and head.item_bytes < FP32_BYTES
-    return head.item_bytes if casts else 0
-
-
-def entropy_forward(head: Head, *, gradient: bool) -> tuple[Instant, ...]:
-    """logsumexp(z) - sum(softmax(z) z), as the eager code computes it."""
-    logits = read_by_loss(head) + (squashed(head) if gradient else ())
-    probs = wide(PROBS, head)
-    cast: tuple[Term, ...] = ()
-    if head.upcasts:
-        cast = (wide(WIDE_LOGITS, head, label="logits cast for logsumexp"),)
-    per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
-    inside = Instant(
-        name="inside the entropy's logsumexp",
-        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head)),
-    )
-    summing = Instant(
-        name="entropy",
-        terms=(
-            *logits,
-            probs,
-            *(cast if gradient else ()),
-            wide(PROBS_BY_LOGS, head, label="probabilities times logits"),
-            vectors(head, per_token, tensors=2),
-        ),
-    )
-    return inside, summing
-
+from planner.formulas.logits.recording import Run, Scored
 
 COMPILED_ENTROPY = Formula(
     "buffer of the compiled entropy",
-    "4 * buffers * entries",
+    "4 * buffers * tokens * vocab",
     category="logits",
     source="torch 2.13 Inductor, read: on a GPU its reductions keep nothing over the vocabulary; "
     "on a CPU they kept 4 bytes an entry, which is the upper bound",
@@ -121,132 +37,78 @@ COMPILED_ENTROPY = Formula(
 )
 
 
-def forward(head: Head) -> tuple[Instant, ...]:
-    """The policy's forward with gradient."""
-    if head.entropy and head.compiled_entropy:
-        small = vectors(
-            head,
-            (LOSS_VECTORS + COMPILED_VECTORS) * FP32_BYTES + temperature_bytes(head),
-            tensors=LOSS_VECTORS + COMPILED_VECTORS,
+def scores(run: Run) -> Scored:
+    """What one micro-batch's logits give: an entropy first, then the taken log-probabilities."""
+    head, logits = run.head, op.capped(run)
+    run.at("scoring kernel")
+    run.named.append(logits.storage)
+    if head.temperature_scaled:
+        # The temperatures are cast to the logits' format, and saved.
+        saved = run.numbers("half") if run.narrow == "half" else []
+        label, at = "logits over the temperature", "division backward"
+        logits = op.unary(
+            run, logits, WIDE_LOGITS, LOGITS_GRADIENT, label=label, saved=saved, at=at
         )
-        terms = (*read_by_loss(head), *squashed(head), small, _compiled(head))
-        return made(head), Instant(name="loss", terms=terms)
+        del saved
+    run.named.append(logits.storage)
+    entropy = None
     if head.entropy:
-        return made(head), *entropy_forward(head, gradient=True)
-    small = vectors(
-        head, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
-    )
-    return made(head), Instant(name="loss", terms=(*scored(head), *squashed(head), small))
-
-
-def backward(head: Head) -> tuple[Instant, ...]:
-    """Cross entropy in place unless an entropy still needs the logits."""
-    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
-    rest = (*squash_backward(head, scalars), head_backward(head, scalars))
-    if not head.entropy:
-        if head.copied_logits:
-            return joined_backward(head, scalars), *rest
-        if not head.temperature_scaled:
-            return rest
-        label = "gradient of the divided logits, written over them"
-        divided = Instant(
-            name="division backward",
-            terms=(
-                narrow(LOSS_GRADIENT, head, label=label),
-                narrow(LOGITS_GRADIENT, head),
-                *squashed(head),
-                vectors(head, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
-            ),
+        entropy = (compiled_entropy if head.compiled_entropy else eager_entropy)(run, logits)
+    elif head.copied_logits:
+        # Of padded rows the tokens are joined; backward takes them apart beside the logits.
+        label, back, at = "logits without padding", "gradient of the rows", "rows' backward"
+        logits = op.unary(
+            run, logits, LOGITS, LOGITS_GRADIENT, label=label, back=back, saves="input", at=at
         )
-        return divided, *rest
-    return (entropy_backward(head), *rest)
+        run.named.append(logits.storage)
+    return Scored(cross_entropy_kernel(run, logits, in_place=not head.entropy), entropy)
 
 
-def joined_backward(head: Head, small: Term) -> Instant:
-    """Rows that were put together are taken apart: their gradient, the rows', the logits."""
-    return Instant(
-        name="rows' backward",
-        terms=(
-            *still_read(head),
-            narrow(LOSS_GRADIENT, head, label="gradient of the logits without padding"),
-            narrow(LOGITS_GRADIENT, head, label="gradient of the rows"),
-            *squashed(head),
-            small,
-        ),
-    )
+def cross_entropy_kernel(run: Run, logits: Tensor, *, in_place: bool) -> Tensor:
+    """flash-attn's kernel: the gradient is written over the logits, unless others read them."""
+    losses, log_z, squares = run.numbers("fp32", "fp32", "fp32")
+    read, label = [logits.storage] if run.gradient else [], "gradient of the logits"
+
+    def backward(_: Gradients) -> Gradients:
+        logits = read.pop()
+        if in_place:
+            return [run.written_over(logits, LOSS_GRADIENT, f"{label}, written over them")]
+        return [run.new(LOSS_GRADIENT, run.narrow, f"{label} from the log-probs")]
+
+    (found,) = run.function([logits], [losses], backward, [log_z, logits.storage])
+    return op.negated(run, found)
 
 
-def compiled_entropy_backward(head: Head) -> Instant:
-    """Cross entropy and entropy each hand back a gradient of the logits that both still read."""
-    small = vectors(
-        head, COMPILED_VECTORS * FP32_BYTES + temperature_bytes(head), scalars=LOSS_SCALARS
-    )
-    return Instant(
-        name="entropy backward",
-        terms=(
-            *still_read(head),
-            narrow(LOSS_GRADIENT, head, label="gradient of the logits from the log-probs"),
-            narrow(ENTROPY_GRADIENT, head, label="gradient of the logits from the entropy"),
-            *squashed(head),
-            small,
-            _compiled(head),
-        ),
-    )
+def eager_entropy(run: Run, logits: Tensor) -> Tensor:
+    """``logsumexp(z) - (softmax(z) * z).sum()``, whose operators cast what autocast makes them."""
+    wide, named = run.wide, "entropy gradient"
+    back = f"{named} through softmax"
+    probs = op.unary(run, logits, PROBS, ENTROPY_GRADIENT, width=wide, back=back, saves="output")
+    read = logits
+    if wide != logits.width:
+        label = "logits cast for logsumexp"
+        read = op.unary(run, logits, WIDE_LOGITS, LOGITS_GRADIENT, width=wide, label=label)
+    run.at("inside the entropy's logsumexp")
+    log_z = op.logsumexp(run, read)
+    del read
+    run.at("entropy")
+    made = [run.new(PROBS_BY_LOGS, wide, "probabilities times logits")]
+    gradients = [
+        (ENTROPY_GRADIENT, wide, f"{named} towards the probabilities"),
+        (LOSS_GRADIENT, logits.width, "gradient of the logits so far"),
+    ]
+    saved = [probs.storage, logits.storage]
+    products = run.function([probs, logits], made, gradients, saved)
+    del made
+    summed = run.function(products, run.numbers(wide), [0])
+    del products
+    return run.function([log_z, *summed], run.numbers(wide), [0, 0])[0]
 
 
-def _compiled(head: Head) -> Term:
-    entries = head.tokens * head.vocab
-    return COMPILED_ENTROPY(head.role, buffers=0, entries=entries, between=(0, 4 * entries))
-
-
-def entropy_backward(head: Head) -> Instant:
-    """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
-    if head.compiled_entropy:
-        return compiled_entropy_backward(head)
-    small = vectors(
-        head,
-        2 * head.loss_item_bytes + temperature_bytes(head),
-        scalars=LOSS_SCALARS,
-        tensors=5,
-    )
-    label = "gradient of the logits so far"
-    so_far = narrow(LOSS_GRADIENT, head, label=label)
-    moving = tuple(
-        wide(ENTROPY_GRADIENT, head, label=f"entropy gradient {part}")
-        for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
-    )
-    return Instant(
-        name="entropy backward",
-        terms=(
-            wide(WIDE_LOGITS if head.upcasts else LOGITS, head),
-            wide(PROBS, head),
-            so_far,
-            *moving,
-            *squashed(head),
-            small,
-        ),
-    )
-
-
-def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
-    """Old log-probabilities with the entropy verl always computes there; reference without.
-
-    While a soft cap is put on them there are two of the logits, as where tanh keeps its output.
-    """
-    logits = read_by_loss(head)
-    if not with_entropy:
-        small = vectors(head, 4 * FP32_BYTES, tensors=4)
-        kernel = Instant(name="scoring kernel", terms=(*scored(head), small))
-        return made(head), kernel
-    if head.entropy_chunk is not None:
-        chunk = wide(ENTROPY_CHUNKS, head)
-        # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
-        before = 1 * (head.tokens >= 2 * head.entropy_chunk)
-        small = wide(ENTROPY_CHUNK_NUMBERS, head, chunks_before=before)
-        chunked = Instant(name="chunked entropy", terms=(*logits, chunk, small))
-        return made(head), chunked
-    if head.compiled_entropy:
-        small = vectors(head, COMPILED_VECTORS * FP32_BYTES, tensors=COMPILED_VECTORS)
-        entropy = Instant(name="entropy", terms=(*logits, small, _compiled(head)))
-        return made(head), entropy
-    return made(head), *entropy_forward(head, gradient=False)
+def compiled_entropy(run: Run, logits: Tensor) -> Tensor:
+    """The same compiled: reductions that keep three numbers of each token."""
+    run.at("entropy")
+    back = [(ENTROPY_GRADIENT, logits.width, "gradient of the logits from the entropy")]
+    perhaps = run.new(COMPILED_ENTROPY, "perhaps")
+    saved = [logits.storage, perhaps, *run.numbers("fp32", "fp32", "fp32")]
+    return run.function([logits], run.numbers("fp32"), back, saved, "entropy backward")[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.numeric import Num
 from planner.term import Term
 
 FP32_BYTES = 4
@@ -80,59 +79,29 @@ HEAD_GRADIENT = Formula(
 )
 PER_TOKEN = Formula(
     "per-token numbers of the loss",
-    "bytes_per_token * tokens + bytes_per_row * rows + scalar_bytes",
+    "copies * item_bytes * tokens",
     category="logits",
     source=SOURCE,
     why="Vectors of one number per token: log-probabilities, ratios, labels, their gradients.",
 )
+PER_ROW = Formula(
+    "per-row numbers of the loss",
+    "copies * item_bytes * rows",
+    category="logits",
+    source=SOURCE,
+    why="Labels are padded by one for each row before they are shifted.",
+)
+SCALAR = Formula(
+    "single numbers of the loss",
+    "copies * item_bytes",
+    category="logits",
+    source=SOURCE,
+    why="The loss, what it was divided by, and the one that starts the backward pass.",
+)
 
 
-def wide(formula: Formula, head: Head, /, *, label: str = "", **sizes: Num) -> Term:
-    """The formula's tensor; sizes that are not given are the head's, in the loss's dtype."""
-    for name in formula.inputs:
-        if name not in sizes:
-            sizes[name] = head.loss_item_bytes if name == "item_bytes" else getattr(head, name)
-    return formula(head.role, label=label, **sizes)
-
-
-def narrow(formula: Formula, head: Head, /, *, label: str = "", **sizes: Num) -> Term:
-    """The same in the dtype of hidden states and weight."""
-    return wide(formula, head, label=label, item_bytes=head.item_bytes, **sizes)
-
-
-def squashed(head: Head) -> tuple[Term, ...]:
-    """Output of tanh, where the model has a soft cap."""
-    return (narrow(SQUASHED, head),) if head.softcap else ()
-
-
-def vectors(
-    head: Head, per_token: Num, *, per_row: Num = 0, scalars: int = 0, tensors: int = 1
-) -> Term:
-    """All small tensors of an instant in one term."""
-    return PER_TOKEN(
-        head.role,
-        tensors=tensors,
-        bytes_per_token=per_token,
-        tokens=head.tokens,
-        bytes_per_row=per_row,
-        rows=head.rows,
-        scalar_bytes=scalars,
-    )
-
-
-def hidden_gradient(head: Head, *, item_bytes: int = 0, label: str = "") -> Term:
-    """Gradient of the head's input."""
-    return wide(
-        HIDDEN_GRADIENT, head, label=label, item_bytes=item_bytes or head.item_bytes
-    )
-
-
-def head_gradient(
-    head: Head, *, item_bytes: int = 0, label: str = "", columns: int = 0
-) -> tuple[Term, ...]:
-    """Gradient of the head's weight, if it trains; ``columns`` replaces the vocabulary."""
-    if not head.weight_trains:
-        return ()
-    size = item_bytes or head.item_bytes
-    vocab = columns or head.vocab
-    return (wide(HEAD_GRADIENT, head, label=label, item_bytes=size, vocab=vocab),)
+def narrow(formula: Formula, head: Head, item_bytes: int = 0, label: str = "") -> Term:
+    """A tensor of the head's sizes, in the format of hidden states and weight unless told."""
+    sizes = {"tokens": head.tokens, "vocab": head.vocab, "hidden": head.hidden}
+    known = {"item_bytes": item_bytes or head.item_bytes, **sizes}
+    return formula.made(head.role, {name: known[name] for name in formula.inputs}, label)

@@ -11,27 +11,15 @@ usually run with ``logits_dtype="fp32"``.
 
 from __future__ import annotations
 
+from planner.formulas.activations.tape import Gradients, Storage, Tensor
 from planner.formulas.formula import Formula
+from planner.formulas.logits import over_vocabulary as op
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
-from planner.formulas.logits.pieces import (
-    FP32_BYTES,
-    LOG_PROBS,
-    LOGITS,
-    LOGITS_GRADIENT,
-    narrow,
-    squashed,
-    vectors,
-    wide,
-)
-from planner.numeric import Num, maximum, minimum
-from planner.term import Instant, Term
+from planner.formulas.logits.pieces import INSIDE_LOGSUMEXP, LOGITS_GRADIENT
+from planner.formulas.logits.recording import Run, Scored
+from planner.numeric import Num
 
 ENTROPY_CHUNK = 128
-KERNEL_VECTORS = 4
-"""Log-probability, entropy and two statistics."""
-KERNEL_LOSS_VECTORS = 11
-"""Those, and the clipped ratio with a k3 KL at its widest."""
 SOURCE = "trl 1.9.0 to 1.14.0 trl/trainer/grpo_trainer.py and utils.py; read 2026-10"
 
 SCORED = Formula(
@@ -41,23 +29,37 @@ SCORED = Formula(
     source=SOURCE,
     why="The last position of each sequence is left out, because it predicts no scored token.",
 )
-ONE_ROW = Formula(
+SEQUENCES = Formula(
     "one sequence over the vocabulary",
     "item_bytes * sequences * ((tokens - rows) // rows) * vocab",
     category="logits",
     source=SOURCE,
     why="TRL's loop scores one sequence at a time.",
 )
+SEQUENCE_NUMBERS = Formula(
+    "per-token numbers of one sequence",
+    "copies * item_bytes * sequences * ((tokens - rows) // rows)",
+    category="logits",
+    source=SOURCE,
+    why="The sampled tokens' log-probabilities or log-sum-exps, one sequence at a time.",
+)
 LOGGED_ENTROPY = Formula(
     "entropy for the log, one chunk",
-    "3 * item_bytes * minimum(tokens - rows, entropy_chunk) * vocab",
+    "item_bytes * minimum(tokens - rows, entropy_chunk) * vocab",
     category="logits",
     source=SOURCE,
     why="Log-probabilities, probabilities and the product of both, for 128 tokens.",
 )
+LOGGED = Formula(
+    "entropies of earlier chunks",
+    "item_bytes * entropy_chunk * maximum((tokens - rows) // entropy_chunk - 1, 0)",
+    category="logits",
+    source=SOURCE,
+    why="One number a token for every chunk of the entropy before the last full one.",
+)
 SCORED_NUMBERS = Formula(
     "per-token numbers of the scored positions",
-    "bytes_per_token * (tokens - rows) + other_bytes",
+    "copies * item_bytes * (tokens - rows)",
     category="logits",
     source=SOURCE,
     why="The sampled tokens' log-probabilities, their log-sum-exps, and what autograd saves for "
@@ -65,149 +67,109 @@ SCORED_NUMBERS = Formula(
 )
 
 
-def scored(head: Head, label: str) -> Term:
-    """A tensor over the vocabulary for the scored positions."""
-    return wide(SCORED, head, label=label)
+def sizes(head: Head) -> dict[str, Num]:
+    """One sequence, and all others if there are any."""
+    others = head.rows - 1
+    return {"entropy_chunk": ENTROPY_CHUNK, "one": 1, "others": others, "again": others > 0}
 
 
-def sequences(head: Head, count: Num, label: str) -> Term:
-    """A tensor over the vocabulary for ``count`` sequences."""
-    return wide(ONE_ROW, head, label=label, sequences=count)
+def scores(run: Run) -> Scored:
+    """Log-probabilities of the scored positions; an entropy as well, in one kernel or to log."""
+    logits = op.capped(run, "logits before the upcast" * run.head.upcasts)
+    run.at("upcast")
+    logits = op.upcast(run, logits, run.wide)
+    run.named.append(logits.storage)
+    cut = op.unary(run, logits, logits.storage, LOGITS_GRADIENT, at="slices backward")
+    del logits
+    if run.head.loss.one_kernel:
+        return kernel_scores(run, cut)
+    label, back = "logits over the temperature", "gradient of the scored slice"
+    divided = op.unary(run, cut, SCORED, SCORED, label=label, back=back)
+    taken = (row_by_row if run.wide == "fp32" else in_log_softmaxes)(run, divided)
+    if run.gradient:
+        run.at("logged entropy")
+        entropies = run.new(LOGGED, run.wide)
+        labels = ("log-probabilities", "probabilities", "probabilities times their logs")
+        chunk = [run.new(LOGGED_ENTROPY, run.wide, f"a chunk's {label}") for label in labels]
+    return Scored(taken)
 
 
-def numbers(head: Head, per_token: Num, other_bytes: Num = 0) -> Term:
-    """Small tensors of the scored positions."""
-    sizes = {"bytes_per_token": per_token, "other_bytes": other_bytes}
-    return wide(SCORED_NUMBERS, head, **sizes)
+def kernel_scores(run: Run, logits: Tensor) -> Scored:
+    """One kernel reads the logits once; backward writes the slice's gradient beside them."""
+    run.at("scoring")
+    back = [(SCORED, run.wide, "gradient of the scored slice")]
+    numbers = run.numbers("fp32", "fp32", "fp32", "fp32", of=SCORED_NUMBERS)
+    run.named.extend(numbers)
+    saved, at = [logits.storage, *numbers[2:]], "scoring kernel backward"
+    taken, entropy = run.function([logits], numbers[:2], back, saved, at)
+    return Scored(taken, entropy if run.head.entropy else None)
 
 
-def forward(head: Head) -> tuple[Instant, ...]:
-    """The policy's forward with gradient."""
-    computed = (wide(LOGITS, head), *squashed(head))
-    if head.loss.one_kernel:
-        return kernel_forward(head, computed, KERNEL_LOSS_VECTORS)
-    divided = scored(head, "logits over the temperature")
-    before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
-    entropies = head.loss_item_bytes * ENTROPY_CHUNK * before
-    logged = wide(LOGGED_ENTROPY, head, entropy_chunk=ENTROPY_CHUNK)
-    if head.loss_item_bytes == FP32_BYTES:
-        small = numbers(head, 2 * FP32_BYTES, entropies)
-        entropy = Instant(name="logged entropy", terms=(*computed, divided, logged, small))
-        return entropy, inside_row(head, (*computed, divided))
-    small = numbers(head, head.loss_item_bytes, entropies)
-    logs = scored(head, LOG_PROBS.name)
-    return (Instant(name="logged entropy", terms=(*computed, divided, logs, logged, small)),)
+def row_by_row(run: Run, logits: Tensor) -> Tensor:
+    """fp32: the taken logits less a log-sum-exp for each sequence, which saves its logits."""
+    back, at = "gradient of picking the taken tokens", "picking's backward"
+    selected = op.unary(run, logits, SCORED_NUMBERS, SCORED, back=back, saves="input", at=at)
+    sums = [logsumexp(run, row, part) for row, part in unbound(run, logits, "log-sum-exps")]
+    run.at("log-sum-exps")
+    log_z = stacked(run, sums)
+    del sums
+    result = run.numbers("fp32", of=SCORED_NUMBERS)
+    return run.function([selected, log_z], result, [0, (SCORED_NUMBERS, "fp32")])[0]
 
 
-def inside_row(head: Head, computed: tuple[Term, ...]) -> Instant:
-    """The last sequence's logsumexp, whose kernel writes the exponentials out."""
-    inside = sequences(head, 1, "exponentials inside logsumexp")
-    return Instant(name="inside logsumexp", terms=(*computed, inside))
+def logsumexp(run: Run, logits: Tensor, part: str) -> Tensor:
+    """One sequence's; in the backward of the last each of three tensors is a sequence long."""
+    names = [f"a sequence's {each}" for each in ("logits, shifted", "exponentials", "gradient")]
+    if part == "others":
+        names = ["gradients of the other sequences"]
+    run.at("inside logsumexp")
+    inside = run.new(SEQUENCES, "fp32", INSIDE_LOGSUMEXP.name, "one")
+    del inside
+    found, at = run.new(SEQUENCE_NUMBERS, "fp32", part=part), "last sequence's backward"
+    back = [(SEQUENCES, "fp32", name, part) for name in names]
+    return run.function([logits], [found], back, [logits.storage, found], at)[0]
 
 
-def kernel_forward(
-    head: Head, computed: tuple[Term, ...], count: int
-) -> tuple[Instant, ...]:
-    """One kernel reads the logits once; with gradient they live on beside the loss's vectors."""
-    scoring = Instant(name="scoring", terms=(*computed, numbers(head, count * FP32_BYTES)))
-    return (scoring, *upcast(head, computed))
+def in_log_softmaxes(run: Run, logits: Tensor) -> Tensor:
+    """bf16: each sequence's log-softmax, which saves what it makes; its name outlives a round."""
+    taken = []
+    for row, part in reversed(unbound(run, logits, "sequences")):
+        run.at("a sequence's log-softmax")
+        logs = run.new(SEQUENCES, run.wide, "log-probabilities", part if run.gradient else "one")
+        taken.append((picked if part == "one" else others_picked)(run, row, logs))
+    run.at("stack of the log-probabilities")
+    return stacked(run, taken)
 
 
-def upcast(head: Head, computed: tuple[Term, ...]) -> tuple[Instant, ...]:
-    """The moment the logits exist in both dtypes."""
-    if not head.upcasts:
-        return ()
-    before = narrow(LOGITS, head, label="logits before the upcast")
-    return (Instant(name="upcast", terms=(*computed, before)),)
-
-
-def backward(head: Head) -> tuple[Instant, ...]:
-    """The way back through scoring, slicing and head."""
-    named = squashed(head)
-    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
-    slices = Instant(
-        name="slices backward",
-        terms=(
-            scored(head, "gradient of the scored slice"),
-            wide(LOGITS_GRADIENT, head),
-            *named,
-            scalars,
-        ),
+def picked(run: Run, row: Tensor, logs: Storage) -> Tensor:
+    """The log-softmax of the last sequence and the pick of its tokens, which both save ``logs``."""
+    back, part, at = "gradient of a sequence's", "one", "a sequence's backward"
+    made = op.unary(
+        run, row, logs, SEQUENCES, back=f"{back} logits", part=part, saves="output", at=at
     )
-    rest = (slices, *squash_backward(head, scalars), head_backward(head, scalars))
-    if head.loss.one_kernel:
-        return kernel_backward(head), *rest
-    if head.loss_item_bytes == FP32_BYTES:
-        return (*loop_backward_fp32(head), *rest)
-    pair = sequences(head, 2, "gradients of one sequence's picks and logits")
-    logs = scored(head, LOG_PROBS.name)
-    # Several sequences share one stacked gradient until the first of them is done.
-    small = numbers(head, head.loss_item_bytes * (head.rows > 1), LOSS_SCALARS)
-    rows = Instant(name="a sequence's backward", terms=(logs, pair, *named, small))
-    return rows, *rest
-
-
-def loop_backward_fp32(head: Head) -> tuple[Instant, Instant]:
-    """The backward of logsumexp keeps the divided logits until the last sequence is done."""
-    divided = scored(head, "logits over the temperature")
-    named = squashed(head)
-    own = (head.tokens - head.rows) // head.rows
-    last = Instant(
-        name="last sequence's backward",
-        terms=(
-            divided,
-            sequences(head, head.rows - 1, "gradients of the other sequences"),
-            sequences(head, 3, "gradients of one sequence"),
-            *named,
-            numbers(head, 2 * FP32_BYTES, LOSS_SCALARS + FP32_BYTES * own),
-        ),
-    )
-    picks = Instant(
-        name="picking's backward",
-        terms=(
-            divided,
-            scored(head, "gradient of the log-sum-exps"),
-            scored(head, "gradient of picking the taken tokens"),
-            *named,
-            numbers(head, FP32_BYTES, LOSS_SCALARS),
-        ),
-    )
-    return last, picks
-
-
-def kernel_backward(head: Head) -> Instant:
-    """One kernel writes the gradient of the scored slice beside the logits it reads."""
-    incoming = 1 + head.entropy
-    return Instant(
-        name="scoring kernel backward",
-        terms=(
-            wide(LOGITS, head),
-            *squashed(head),
-            scored(head, "gradient of the scored slice"),
-            numbers(head, (2 + incoming) * FP32_BYTES, LOSS_SCALARS),
-        ),
+    return op.unary(
+        run, made, SEQUENCE_NUMBERS, SEQUENCES, back=f"{back} picks", part=part, saves="input"
     )
 
 
-def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
-    """Old and reference log-probabilities: no entropy is logged."""
-    computed: tuple[Term, ...] = (wide(LOGITS, head),)
-    if head.loss.one_kernel:
-        return kernel_forward(head, computed, KERNEL_VECTORS)
-    computed += (scored(head, "logits over the temperature"),)
-    if head.loss_item_bytes == FP32_BYTES:
-        small = numbers(head, 3 * FP32_BYTES)
-        scores = Instant(name="log-sum-exps", terms=(*computed, small))
-        return scores, inside_row(head, computed)
-    # The previous sequence's log-probabilities keep their name until the next ones exist.
-    size = head.loss_item_bytes
-    own = (head.tokens - head.rows) // head.rows
-    two = minimum(head.rows, 2)
-    logs = sequences(head, two, "log-probabilities of a sequence and the one before")
-    before = numbers(head, size, -size * own)
-    last = sequences(head, 1, "log-probabilities of the last sequence")
-    both = numbers(head, 2 * size)
-    return (
-        Instant(name="a sequence's log-softmax", terms=(*computed, logs, before)),
-        Instant(name="stack of the log-probabilities", terms=(*computed, last, both)),
-    )
+def others_picked(run: Run, row: Tensor, logs: Storage) -> Tensor:
+    """The same of all others in turn: a gradient comes as its log-probabilities go."""
+    saved = [logs] if run.gradient else []
+
+    def backward(_: Gradients) -> Gradients:
+        return [run.written_over(saved.pop(), SEQUENCES, "gradients of the other sequences")]
+
+    found = run.new(SEQUENCE_NUMBERS, run.wide, part="others")
+    return run.function([row], [found], backward, saved)[0]
+
+
+def unbound(run: Run, logits: Tensor, of: str) -> list[tuple[Tensor, str]]:
+    """One sequence and all others as views, whose gradients are stacked in the end."""
+    parts, back = ("one", "others")[: 1 + run.again], [(SCORED, run.wide, f"gradient of the {of}")]
+    views = run.function([logits], [logits.storage] * len(parts), back)
+    return list(zip(views, parts, strict=True))
+
+
+def stacked(run: Run, parts: list[Tensor]) -> Tensor:
+    """Numbers of all sequences; their gradients are views of one."""
+    return run.function(parts, run.numbers(run.wide, of=SCORED_NUMBERS), [0] * len(parts))[0]

@@ -10,30 +10,17 @@ kernel of its own and widens 64 rows of the tile at a time.
 
 from __future__ import annotations
 
+from planner.formulas.activations.tape import Gradients, Storage
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.pieces import (
-    FP32_BYTES,
-    head_gradient,
-    hidden_gradient,
-    narrow,
-    vectors,
-    wide,
-)
-from planner.term import Instant, Term
+from planner.formulas.logits.pieces import HEAD_GRADIENT, HIDDEN_GRADIENT
+from planner.formulas.logits.recording import Run, Scored
+from planner.numeric import Num, maximum, minimum
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768
 FP32_ROWS = 64
 """Rows of a tile that the plain step has in fp32 at the same time: 8 MiB."""
-RUNNING_VECTORS = 7
-"""Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
-RUNNING_IN_PLAIN = 3
-"""Running maximum, sum and target logit; the sums of entropy and self-certainty come with them."""
-ROW_FORWARD = 8 + 5 * FP32_BYTES
-"""Target's column, new maximum, shrinking factor and three terms of the new sum."""
-ROW_BACKWARD = 2 * 8 + FP32_BYTES + 1
-"""Target's column, the same clamped, its gradient, and whether it is in the tile."""
 
 TILE = Formula(
     "tile of logits",
@@ -43,8 +30,6 @@ TILE = Formula(
     why="One buffer is reused for every tile; its width does not shrink for a small vocabulary.",
     ignores="the fp32 copies made where Triton is missing",
 )
-
-
 COMPACT = Formula(
     "hidden states of the scored tokens",
     "item_bytes * tokens * hidden",
@@ -52,20 +37,6 @@ COMPACT = Formula(
     source="trl 1.16.0 trl/trainer/utils.py, add_fused_lm_head; read 2026-10",
     why="Before the head's GEMM, TRL copies the rows that have a label and keeps that copy.",
 )
-COMPACT_BYTES = 8 + 1
-"""Per scored token: its label gathered as int64, and one bool of the mask."""
-
-
-def compacted(head: Head) -> tuple[Term, ...]:
-    """What gathering the scored tokens keeps."""
-    if not head.loss.gathers_scored_rows:
-        return ()
-    return (
-        wide(COMPACT, head, item_bytes=FP32_BYTES if head.casts_tiles else head.item_bytes),
-        vectors(head, COMPACT_BYTES, tensors=2),
-    )
-
-
 LOWERED_ROWS = Formula(
     "hidden states of a tile in half precision",
     "item_bytes * minimum(tokens, token_tile) * hidden",
@@ -76,29 +47,15 @@ LOWERED_ROWS = Formula(
 )
 LOWERED_COLUMNS = Formula(
     "head's weight of a tile in half precision",
-    "item_bytes * minimum(vocab, columns) * hidden",
+    "item_bytes * tile_columns * hidden",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, w_chunk; read 2026-11",
     why="The fp32 weight is cast tile by tile; in a backward the previous tile's copy is still "
     "alive.",
 )
-
-
-def lowered_rows(head: Head) -> tuple[Term, ...]:
-    """A tile's hidden states as its product takes them."""
-    return (narrow(LOWERED_ROWS, head, token_tile=TOKEN_TILE),) if head.casts_tiles else ()
-
-
-def lowered_columns(head: Head, *, tiles: int = 1) -> tuple[Term, ...]:
-    """The columns of so many tiles as products take them."""
-    if not (head.casts_tiles or head.casts_columns):
-        return ()
-    return (narrow(LOWERED_COLUMNS, head, columns=tiles * VOCABULARY_TILE),)
-
-
 WIDE_ROWS = Formula(
     "rows of the tile in fp32",
-    "4 * copies * minimum(tokens, fp32_rows) * vocabulary_tile",
+    "item_bytes * row_copies * minimum(tokens, fp32_rows) * vocabulary_tile",
     category="logits",
     source="planner/steps/vocabulary/tiles.py",
     why="Logits of a few rows, or the gradient of these logits; entropy and soft cap need two "
@@ -106,7 +63,7 @@ WIDE_ROWS = Formula(
 )
 ROW_NUMBERS = Formula(
     "numbers of those rows",
-    "bytes_per_token * minimum(tokens, fp32_rows)",
+    "copies * item_bytes * minimum(tokens, fp32_rows)",
     category="logits",
     source="planner/steps/vocabulary/tiles.py",
     why="The target tokens' column indices, and a tile's maxima and sums before they are merged "
@@ -114,94 +71,92 @@ ROW_NUMBERS = Formula(
 )
 
 
-def widened(head: Head, *, twice: bool, per_token: int) -> tuple[Term, ...]:
-    """What is in fp32 of the tile at hand, unless a kernel has it in registers."""
-    if head.loss.triton_tiles:
-        return ()
-    return (
-        wide(
-            WIDE_ROWS,
-            head,
-            copies=1 + twice,
-            fp32_rows=FP32_ROWS,
-            vocabulary_tile=VOCABULARY_TILE,
-        ),
-        wide(ROW_NUMBERS, head, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
-    )
+def sizes(head: Head) -> dict[str, Num]:
+    """How large tiles are; the columns of one, and of the one before it."""
+    return {
+        "token_tile": TOKEN_TILE,
+        "vocabulary_tile": VOCABULARY_TILE,
+        "fp32_rows": FP32_ROWS,
+        "one copy": 1,
+        "two copies": 2,
+        "a tile": minimum(head.vocab, VOCABULARY_TILE),
+        "tile before": minimum(maximum(head.vocab - VOCABULARY_TILE, 0), VOCABULARY_TILE),
+    }
 
 
-def kept(head: Head) -> tuple[Term, ...]:
-    """What scoring leaves for the backward: log-probabilities, and what they came from."""
-    saved = 2 + scores(head)
-    return (
-        *compacted(head),
-        vectors(head, saved * FP32_BYTES, tensors=saved),
-    )
+def scores(run: Run) -> Scored:
+    """All tiles are folded; log-probability (and entropy, self-certainty) are read off."""
+    head, kernel = run.head, run.head.loss.triton_tiles
+    kept = gathered_rows(run)
+    with_entropy = head.entropy or (run.gradient and head.loss.always_entropy)
+    # Maximum, sum and target's logit; TRL allocates all of its seven whether asked for or not.
+    count = 7 if kernel else 3 + with_entropy + head.certainty
+    running = run.numbers(*["fp32"] * count)
+    tile = run.new(TILE, run.narrow)
+    rows = lowered_rows(run)
+    run.at("a tile's product")
+    columns = lowered_columns(run, "a tile")
+    del columns
+    run.at("fold of the tiles")
+    # The target's column, new maximum, shrinking factor and terms of the new sums.
+    scratch = fp32_rows(run, with_entropy, "int64", *["fp32"] * (5 + with_entropy))
+    del scratch
+    if not kernel:
+        del tile
+    log_z, *found = run.numbers("fp32", "fp32")
+    if with_entropy:
+        quotient = run.numbers("fp32")
+        found += run.numbers("fp32")
+        del quotient
+    certainty = run.numbers("fp32") if head.certainty else []
+    saved = [*kept, log_z, *found[1:]]
+    made = run.function(run.inputs(), found, lambda arrived: backward(run, arrived), saved)
+    return Scored(made[0], made[1] if head.entropy else None)
 
 
-def tile(head: Head) -> Term:
-    """The one buffer over the vocabulary."""
-    return narrow(TILE, head, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
+def backward(run: Run, arrived: Gradients) -> Gradients:
+    """A tile's gradient in the making, and the fp32 gradients cast to the weights' dtype."""
+    head = run.head
+    run.at("tile's gradient")
+    gradients = [run.new(HIDDEN_GRADIENT, "fp32", "hidden states' fp32 gradient")]
+    if head.weight_trains:
+        gradients.append(run.new(HEAD_GRADIENT, "fp32", "head's fp32 gradient"))
+    tile = run.new(TILE, run.narrow)
+    rows = lowered_rows(run)
+    # The target's column, the same clamped, its gradient, and whether it is in the tile.
+    scratch = fp32_rows(run, head.entropy or head.softcap, "int64", "int64", "fp32", "bool")
+    before = lowered_columns(run, "tile before")
+    columns = lowered_columns(run, "a tile")
+    del before, scratch
+    run.at("cast of the gradients")
+    if run.narrow == "fp32" or head.casts_tiles:
+        return [*gradients]
+    formulas = (HIDDEN_GRADIENT, HEAD_GRADIENT)[: len(gradients)]
+    return [run.new(formula, run.narrow) for formula in formulas]
 
 
-def scores(head: Head) -> bool:
-    """Scoring also returns an entropy: asked for by the loss, or always."""
-    return head.entropy or head.loss.always_entropy
+def gathered_rows(run: Run) -> list[Storage]:
+    """The rows that carry a label, copied with it and the mask that found them."""
+    if not run.head.loss.gathers_scored_rows:
+        return []
+    width = "fp32" if run.head.casts_tiles else run.narrow
+    return [run.new(COMPACT, width), *run.numbers("int64", "bool")]
 
 
-def forward(
-    head: Head, *, entropy: bool | None = None, certainty: bool = False
-) -> tuple[Instant, ...]:
-    """All tiles are folded; log-probability (and entropy, self-certainty) are being read off.
-
-    ``entropy`` says whether the kernel returns one where the loss does not decide it.
-    """
-    wanted = scores(head) if entropy is None else entropy
-    count = RUNNING_IN_PLAIN + wanted + certainty
-    if head.loss.triton_tiles:
-        # log_z and log-probability; the quotient and entropy; the mean logit.
-        count = RUNNING_VECTORS + (4 if wanted else 2) + certainty
-    there = (tile(head), *compacted(head), *lowered_rows(head))
-    read = (
-        *there,
-        *widened(head, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
-        vectors(head, count * FP32_BYTES, tensors=count),
-    )
-    running = vectors(head, RUNNING_VECTORS * FP32_BYTES, tensors=RUNNING_VECTORS)
-    columns = lowered_columns(head)
-    product = (Instant(name="a tile's product", terms=(*there, running, *columns)),)
-    return (Instant(name="fold of the tiles", terms=read), *(product if columns else ()))
+def lowered_rows(run: Run) -> list[Storage]:
+    """A tile's hidden states as its product takes them."""
+    return [run.new(LOWERED_ROWS, run.narrow)] if run.head.casts_tiles else []
 
 
-def without_gradient(
-    head: Head, *, with_entropy: bool, with_certainty: bool = False
-) -> tuple[Instant, ...]:
-    """The same fold; the caller says whether an entropy or self-certainty comes of it."""
-    return forward(head, entropy=with_entropy, certainty=with_certainty)
+def lowered_columns(run: Run, tile: str) -> list[Storage]:
+    """A tile's columns of the head as its product takes them."""
+    casts = run.head.casts_tiles or run.head.casts_columns
+    return [run.new(LOWERED_COLUMNS, run.narrow, part=tile)] if casts else []
 
 
-def backward(head: Head) -> tuple[Instant, ...]:
-    """A tile's gradient in the making, and the fp32 gradients being cast to the weights' dtype."""
-    saved = 1 + scores(head)
-    incoming = 1 + head.entropy
-    small = vectors(
-        head, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
-    )
-    there: tuple[Term, ...] = (
-        tile(head),
-        *compacted(head),
-        *lowered_rows(head),
-        hidden_gradient(head, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
-        *head_gradient(head, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
-        small,
-    )
-    cast: tuple[Term, ...] = ()
-    if head.item_bytes < FP32_BYTES and not head.casts_tiles:
-        cast = (hidden_gradient(head), *head_gradient(head))
-    columns = lowered_columns(head, tiles=2)
-    last = lowered_columns(head) if cast else columns
-    instants = (Instant(name="cast of the gradients", terms=(*there, *last, *cast)),)
-    rows = widened(head, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
-    if not rows and last is columns:
-        return instants
-    return (*instants, Instant(name="tile's gradient", terms=(*there, *columns, *rows)))
+def fp32_rows(run: Run, two: bool, *widths: str) -> list[Storage]:
+    """A few rows of the tile in fp32, once or twice, and numbers of them; a kernel has neither."""
+    if run.head.loss.triton_tiles:
+        return []
+    part = "two copies" if two else "one copy"
+    return [run.new(WIDE_ROWS, "fp32", part=part), *run.numbers(*widths, of=ROW_NUMBERS)]

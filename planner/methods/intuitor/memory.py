@@ -24,7 +24,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     policy = update.policy_phases(scene, kept)
     old, *rest = scoring(
         scene,
-        () if with_head else (_certainty(scene),),
+        () if with_head else _certainty(scene),
         (OLD, "self-certainty"),
         extra_in_pieces=how == IN_SLICES,
         with_certainty=with_head,
@@ -42,17 +42,11 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 @remembered
-def _certainty(scene: Scene) -> Instant:
+def _certainty(scene: Scene) -> tuple[Instant, ...]:
     """Self-certainty of one micro-batch of the old log-probs phase."""
-    return Instant(
-        name="self-certainty",
-        terms=logits.self_certainty_forward(
-            certainty_head(scene, gradient=False),
-            how=own(scene.plan).self_certainty,
-            with_gradient=False,
-            role="policy",
-        ),
-    )
+    head, how = certainty_head(scene, gradient=False), own(scene.plan).self_certainty
+    found = logits.certainty_instants(head, how=how, role="policy", with_gradient=False)
+    return tuple(instant._replace(name="self-certainty") for instant in found)
 
 
 @remembered
@@ -74,9 +68,12 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     forward, backward, *step = policy
     made = certainty_head(scene, gradient=True)
     copies = activations.frozen_head_copy(scene, scene.policy)
-    certain = logits.self_certainty_forward(made, how=how, with_gradient=True, role="policy")
-    certain = (*certain, *copies)
-    back = (*logits.self_certainty_backward(made, how=how, role="policy"), *copies)
+    certain, back = (
+        logits.certainty_instants(
+            made, how=how, role="policy", with_gradient=True, backward=backward
+        )
+        for backward in (False, True)
+    )
     again = positions.scored_again(scene, scene.policy) if how == IN_SLICES else ()
     kept = (*logits.scoring_kept(head, role="policy"), *again)
     losses = logits.backward_instants(head, objective="policy", role="policy")
@@ -85,7 +82,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     apart = scene.policy.root_trainable and how != IN_SLICES
     added = (_head_gradients_added(scene, head),) if apart else ()
     arrives = tuple(
-        training.with_terms(instant, logits.self_certainty_kept(made, how=how, role="policy"))
+        training.with_terms(instant, logits.certainty_kept(made, how=how, role="policy"))
         if instant.name == ARRIVE_AGAIN
         else instant
         for instant in backward.instants
@@ -93,14 +90,22 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     return (
         _more(
             _head_again(scene, forward),
-            training.at_head_instant(scene, "self-certainty with gradient", (*certain, *kept)),
+            *(
+                training.at_head_instant(
+                    scene, "self-certainty with gradient", (*one.terms, *copies, *kept)
+                )
+                for one in certain
+            ),
         ),
         _more(
             _head_again(
                 scene, backward._replace(instants=arrives), scored_again=int(how == IN_SLICES)
             ),
-            training.at_head_instant(
-                scene, "self-certainty's backward", (*back, *kept), backward=True
+            *(
+                training.at_head_instant(
+                    scene, "self-certainty's backward", (*one.terms, *copies, *kept), backward=True
+                )
+                for one in back
             ),
             *(
                 training.at_head_instant(
