@@ -154,8 +154,8 @@ def main(commit: str, rounds: str = str(ROUNDS)) -> None:
 
 
 def _said(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
-    names = [*before, *(name for name in now if name not in before)]
-    return [f"{name} {before.get(name, 0):.1f} -> {now.get(name, 0):.1f} ms" for name in names]
+    both = before.keys() & now.keys()
+    return [f"{name} {before[name]:.1f} -> {now[name]:.1f} ms" for name in now if name in both]
 
 
 def _rounded(figures: Mapping[str, float]) -> dict[str, float]:
