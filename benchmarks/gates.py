@@ -145,16 +145,17 @@ def main(commit: str, rounds: str = str(ROUNDS)) -> None:
             for side in (0, 1)
         )
         for method in ("grpo", "ppo"):
+            name = f"instructions of {method}"
             for figures, place in ((before, folder), (now, ROOT)):
-                count = counted(place, method, 512)["instructions"]
-                figures[f"instructions of {method}"] = count
+                figures[name] = counted(place, method, 512)["instructions"]
+            print(f"{name} {before[name]:,.0f} -> {now[name]:,.0f}", flush=True)
     print(json.dumps({"commit": commit, "before": _rounded(before), "now": _rounded(now)}))
     print(json.dumps({"times_the_commit": _ratios(before, now)}))
 
 
 def _said(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
-    names = [*before, *(name for name in now if name not in before)]
-    return [f"{name} {before.get(name, 0):.1f} -> {now.get(name, 0):.1f} ms" for name in names]
+    both = before.keys() & now.keys()
+    return [f"{name} {before[name]:.1f} -> {now[name]:.1f} ms" for name in now if name in both]
 
 
 def _rounded(figures: Mapping[str, float]) -> dict[str, float]:
