@@ -102,6 +102,16 @@ GATHER_POOL = Formula(
     "stream.",
 )
 
+ARRIVING_COPY = Formula(
+    "copy of an arriving table",
+    "table_parameters * value_bytes * (2 - minimum(shards, 2))",
+    category="buffers",
+    source="torch 2.13.0 _fsdp_param.py, all_gather_inputs; _fsdp_param_group.py, "
+    "wait_for_unshard: if world_size == 1; verl's own workers, 2026-11",
+    why="One GPU gathers nothing. It casts a weight to the computing dtype and copies the result. "
+    "A weight from host RAM is on the GPU as it is stored first, beside its cast copy.",
+)
+
 WHOLE_GATHER_BUFFER = Formula(
     "all-gather buffer of all weights",
     "parameters * value_bytes",

@@ -200,6 +200,7 @@ def arrivals(
     all_layers = gathered.layers(scene, role, layers) if stay else first
     stays = tuple(_outside(scene, role, head=False, headless=True))
     head = found.head(scene, role) if trains else ()
+    copy = gathered.arriving_copy(scene, role)
     if units.apart(scene, role):
         buffer = gathered.table_buffer(scene, role, left)
         yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *head)
@@ -210,13 +211,15 @@ def arrivals(
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
-        yield "first all-gather, of the embedding", (*stays, *tables, buffer)
+        yield "first all-gather, of the embedding", (*stays, *tables, buffer, *copy)
         yield FIRST_ARRIVES, (*stays, first, own, buffer)
         if units.tables_apart(scene, role) == units.BOTH:
             beside = (all_layers, table) if stay else tables
-            yield HEAD_ARRIVES, (*stays, *beside, own, buffer)
+            yield HEAD_ARRIVES, (*stays, *beside, own, buffer, *copy)
     elif not answers:
-        yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role, left or there), first, own)
+        root = gathered.root_arrived(scene, role, left or there)
+        yield "first all-gather, of the root", (*root, *copy)
+        yield FIRST_ARRIVES, (*root, first, own)
     if layers > 1:
         yield "a layer's all-gather", (*stays, all_layers, own, own, *head)
 
@@ -247,8 +250,8 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
         return ()
     if units.tables_apart(scene, role) == units.BOTH:
         table = gathered.table(scene, role), gathered.table_buffer(scene, role)
-        return gathered.root(scene, role), *table
-    return gathered.root_arrived(scene, role)
+        return gathered.root(scene, role), *table, *gathered.arriving_copy(scene, role)
+    return *gathered.root_arrived(scene, role), *gathered.arriving_copy(scene, role)
 
 
 def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:

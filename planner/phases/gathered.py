@@ -95,6 +95,25 @@ def table_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
 
 
 @once
+def arriving_copy(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What one GPU has of a table beside the weight that computes, as it is put together.
+
+    Of several GPUs each brings its part, which is less than what they gather.
+    """
+    waits = scene.setup[role.name].waits == "host, streamed"
+    streamed = waits or (role.trained and scene.plan.offload == "all")
+    stored, used = role.weight_bytes, scene.q.compute_bytes
+    return (
+        sharding.ARRIVING_COPY(
+            role.name,
+            table_parameters=role.arch.vocab * role.arch.hidden,
+            value_bytes=stored if streamed else used * (stored != used),
+            shards=scene.q.shards,
+        ),
+    )
+
+
+@once
 def layers(scene: Scene, role: Role, count: int) -> Term:
     """``count`` layers that are whole."""
     return sharding.GATHERED_LAYERS(

@@ -80,7 +80,7 @@ def at_layer(
 def at_end(scene: Scene, role: Role) -> Iterator[Term]:
     """Unsharded root gradients and their reduction when the backward ends."""
     if units.embedding_apart(scene, role):
-        yield root_gradients(scene, role, role.arch.vocab * role.arch.hidden)
+        yield last_gradient(scene, role, role.arch.vocab * role.arch.hidden)
         yield from table_reductions(scene, role)
     elif scene.fsdp and role.root_trainable:
         late = units.trained_at_end(scene, role)
@@ -91,7 +91,7 @@ def at_end(scene: Scene, role: Role) -> Iterator[Term]:
 
 @once
 def root_gradients(
-    scene: Scene, role: Role, elements: int, *, tensors: int = 1, label: str = ""
+    scene: Scene, role: Role, elements: Num, *, tensors: int = 1, label: str = ""
 ) -> Term:
     """Gradients of ``elements`` of the root, not sharded yet."""
     return sharding.ROOT_GRADIENTS(
@@ -101,6 +101,14 @@ def root_gradients(
         root_parameters_trained=elements,
         value_bytes=scene.q.compute_bytes,
     )
+
+
+def last_gradient(scene: Scene, role: Role, elements: int) -> Term:
+    """A unit's last gradient, which a loop of FSDP names until its reduction has an output.
+
+    torch 2.13 ``_fsdp_collectives.py``, ``foreach_reduce``: the loop runs where several GPUs share.
+    """
+    return root_gradients(scene, role, elements * minimum(scene.q.shards - 1, 1))
 
 
 def root_reduction(scene: Scene, role: Role) -> Term:

@@ -115,7 +115,7 @@ def head_reduced(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
         yield Instant(
             name="head's gradient reduced",
             terms=(
-                reductions.root_gradients(scene, role, role.head_parameters),
+                reductions.last_gradient(scene, role, role.head_parameters),
                 *reductions.table_reductions(scene, role),
                 *collectives.above_layers(scene, role),
             ),
@@ -151,8 +151,7 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 def _reduced_apart(scene: Scene, role: Role) -> Iterator[Term]:
     """Of an embedding that is a unit of its own the gradient, whole and reduced."""
     if units.apart(scene, role):
-        late = units.trained_at_end(scene, role)
-        yield reductions.root_gradients(scene, role, late)
+        yield reductions.last_gradient(scene, role, units.trained_at_end(scene, role))
         yield reductions.reduced_at_end(scene, role)
 
 

@@ -92,17 +92,15 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         activations.masks(scene, role),
         (positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
     )
-    after = (
-        *while_saved(scene, role, kept, done=1),
-        stashed.earlier(scene, role),
-        *named_masks(scene, role),
-        # An offloaded input is counted as the one that is near.
-        *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
-        embedded(scene, role),
-    )
-    # A unit of final norm and head arrives before the norm runs, a head's own after it.
-    divided = units.apart(scene, role)
-    inside = after[-2:] if divided else (activations.inside_final_norm(scene, role),)
+    # An offloaded input is counted as the one that is near.
+    offloads = scene.plan.activation_offload
+    read = () if offloads else (activations.next_input(scene, role),)
+    named = (*named_masks(scene, role), *read, embedded(scene, role))
+    after = (*while_saved(scene, role, kept, done=1), stashed.earlier(scene, role), *named)
+    # A unit of final norm and head arrives before the norm runs, a head's own after it, for what
+    # the norm has answered.
+    answered = (activations.inside_final_norm(scene, role), activations.next_input(scene, role))
+    inside = named if units.apart(scene, role) else answered
     above = (*while_saved(scene, role, kept, running=False), stashed.earlier(scene, role), *inside)
     for name, arriving in collectives.arrivals(scene, role, trains=True):
         shared = before if name.startswith("first") else after
