@@ -16,6 +16,8 @@ from planner.formulas.logits.recording import Run, Scored
 from planner.numeric import Num, maximum, minimum
 
 TOKEN_CHUNK = 512
+CHUNKS = ("first chunk", "second chunk")
+"""Rounds of a loop over all tokens; the second stands for all later ones."""
 
 CHUNK = Formula(
     "one chunk over the vocabulary",
@@ -61,15 +63,10 @@ def sizes(head: Head) -> dict[str, Num]:
     }
 
 
-def chunks(run: Run) -> tuple[str, ...]:
-    """The chunks of a loop over all tokens."""
-    return ("first chunk", "second chunk")[: 1 + run.again]
-
-
 def scores(run: Run) -> Scored:
     """Log-probabilities and entropies, chunk by chunk; entropies come whether asked for or not."""
     results = run.numbers("fp32", run.narrow)
-    for chunk in chunks(run):
+    for chunk in CHUNKS[: 1 + run.again]:
         scored = score_chunk(run, chunk)
     taken, entropy = run.function(run.inputs(), results, lambda arrived: backward(run, arrived))
     run.named.append(entropy.storage)
@@ -91,7 +88,7 @@ def backward(run: Run, arrived: Gradients) -> Gradients:
     """Gradients of hidden states and weight, to which each chunk adds its own."""
     whole = run.new(HIDDEN_GRADIENT, run.narrow)
     weight = run.new(HEAD_GRADIENT, run.narrow) if run.head.weight_trains else None
-    for chunk in chunks(run):
+    for chunk in CHUNKS[: 1 + run.again]:
         own = chunk_backward(run, chunk)
     return [whole, weight]
 

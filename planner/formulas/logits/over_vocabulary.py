@@ -132,12 +132,7 @@ def entropy_of(run: Run, logs: Tensor) -> Tensor:
     del probs, made, saved
     summed = run.function(products, run.numbers(width), [0])
     del products
-    return negated(run, summed.pop())
-
-
-def negated(run: Run, x: Tensor) -> Tensor:
-    """``-x``, of numbers of each token."""
-    return unary(run, x, PER_TOKEN, PER_TOKEN)
+    return unary(run, summed.pop(), PER_TOKEN, PER_TOKEN)
 
 
 def logsumexp(run: Run, logits: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from planner.formulas.logits.pieces import (
     LOGITS,
     LOGITS_GRADIENT,
     LOSS_GRADIENT,
+    PER_TOKEN,
     PROBS,
     PROBS_BY_LOGS,
     WIDE_LOGITS,
@@ -76,7 +77,7 @@ def cross_entropy_kernel(run: Run, logits: Tensor, *, in_place: bool) -> Tensor:
         return [run.new(LOSS_GRADIENT, run.narrow, f"{label} from the log-probs")]
 
     (found,) = run.function([logits], [losses], backward, [log_z, logits.storage])
-    return op.negated(run, found)
+    return op.unary(run, found, PER_TOKEN, PER_TOKEN)
 
 
 def eager_entropy(run: Run, logits: Tensor) -> Tensor:

@@ -86,14 +86,16 @@ def sizes(head: Head) -> dict[str, Num]:
 
 def scores(run: Run) -> Scored:
     """All tiles are folded; log-probability (and entropy, self-certainty) are read off."""
-    head, kernel = run.head, run.head.loss.triton_tiles
-    kept = gathered_rows(run)
-    with_entropy = head.entropy or (run.gradient and head.loss.always_entropy)
+    head, loss = run.head, run.head.loss
+    kept: list[Storage] = []
+    if loss.gathers_scored_rows:  # the rows that carry a label, with it and the mask
+        width = "fp32" if head.casts_tiles else run.narrow
+        kept = [run.new(COMPACT, width), *run.numbers("int64", "bool")]
+    with_entropy = head.entropy or (run.gradient and loss.always_entropy)
     # Maximum, sum and target's logit; TRL allocates all of its seven whether asked for or not.
-    count = 7 if kernel else 3 + with_entropy + head.certainty
+    count = 7 if loss.triton_tiles else 3 + with_entropy + head.certainty
     running = run.numbers(*["fp32"] * count)
-    tile = run.new(TILE, run.narrow)
-    rows = lowered_rows(run)
+    tile, rows = run.new(TILE, run.narrow), lowered_rows(run)
     run.at("a tile's product")
     columns = lowered_columns(run, "a tile")
     del columns
@@ -101,14 +103,14 @@ def scores(run: Run) -> Scored:
     # The target's column, new maximum, shrinking factor and terms of the new sums.
     scratch = fp32_rows(run, with_entropy, "int64", *["fp32"] * (5 + with_entropy))
     del scratch
-    if not kernel:
+    if not loss.triton_tiles:
         del tile
     log_z, *found = run.numbers("fp32", "fp32")
     if with_entropy:
         quotient = run.numbers("fp32")
         found += run.numbers("fp32")
         del quotient
-    certainty = run.numbers("fp32") if head.certainty else []
+    certainty = run.numbers(*["fp32"] * head.certainty)
     saved = [*kept, log_z, *found[1:]]
     made = run.function(run.inputs(), found, lambda arrived: backward(run, arrived), saved)
     return Scored(made[0], made[1] if head.entropy else None)
@@ -116,13 +118,11 @@ def scores(run: Run) -> Scored:
 
 def backward(run: Run, arrived: Gradients) -> Gradients:
     """A tile's gradient in the making, and the fp32 gradients cast to the weights' dtype."""
-    head = run.head
+    head, formulas = run.head, (HIDDEN_GRADIENT, HEAD_GRADIENT)[: 1 + run.head.weight_trains]
     run.at("tile's gradient")
-    gradients = [run.new(HIDDEN_GRADIENT, "fp32", "hidden states' fp32 gradient")]
-    if head.weight_trains:
-        gradients.append(run.new(HEAD_GRADIENT, "fp32", "head's fp32 gradient"))
-    tile = run.new(TILE, run.narrow)
-    rows = lowered_rows(run)
+    labels = ("hidden states' fp32 gradient", "head's fp32 gradient")
+    wide = [run.new(*each) for each in zip(formulas, ("fp32", "fp32"), labels, strict=False)]
+    tile, rows = run.new(TILE, run.narrow), lowered_rows(run)
     # The target's column, the same clamped, its gradient, and whether it is in the tile.
     scratch = fp32_rows(run, head.entropy or head.softcap, "int64", "int64", "fp32", "bool")
     before = lowered_columns(run, "tile before")
@@ -130,22 +130,13 @@ def backward(run: Run, arrived: Gradients) -> Gradients:
     del before, scratch
     run.at("cast of the gradients")
     if run.narrow == "fp32" or head.casts_tiles:
-        return [*gradients]
-    formulas = (HIDDEN_GRADIENT, HEAD_GRADIENT)[: len(gradients)]
+        return [*wide]
     return [run.new(formula, run.narrow) for formula in formulas]
-
-
-def gathered_rows(run: Run) -> list[Storage]:
-    """The rows that carry a label, copied with it and the mask that found them."""
-    if not run.head.loss.gathers_scored_rows:
-        return []
-    width = "fp32" if run.head.casts_tiles else run.narrow
-    return [run.new(COMPACT, width), *run.numbers("int64", "bool")]
 
 
 def lowered_rows(run: Run) -> list[Storage]:
     """A tile's hidden states as its product takes them."""
-    return [run.new(LOWERED_ROWS, run.narrow)] if run.head.casts_tiles else []
+    return run.numbers(*[run.narrow] * run.head.casts_tiles, of=LOWERED_ROWS)
 
 
 def lowered_columns(run: Run, tile: str) -> list[Storage]:
