@@ -54,7 +54,7 @@ def liger_asks_for_multiprocessors(copy: Path) -> None:
     assert said.startswith("gpu: ") and "multiprocessors" in said
 
 
-TRAINER = "from planner.values.trainer import Trainer\nTRAINER = Trainer()\n"
+TRAINER = "from planner.values.framework import Trainer\nTRAINER = Trainer()\n"
 ON_VERL = "method=made-up&framework=verl&model=Qwen/Qwen2.5-0.5B&gpus=2"
 
 
@@ -141,7 +141,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "A framework trains it once there is a file for the pair: `on_verl.py` in the "
         "method's folder, or a file with the folder's name in "
         "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
-        "(`planner/values/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "(`planner/values/framework.py`).": a_framework_trains_it_once_the_pair_has_a_room,
         "Before a release: a new field is a new key in links, so add a version to "
         "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
         "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
