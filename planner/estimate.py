@@ -28,8 +28,7 @@ from planner.speeds import Speeds
 from planner.term import Instant, Term
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of, of_step
-from planner.timing.phase import phase_terms
-from planner.timing.reference_passes import reference_cache
+from planner.timing.phase import phase_terms, reference_cache
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
 from planner.totals.levels import Adder, Totals

@@ -65,8 +65,7 @@ def _docstring(node: ast.AST) -> bool:
 
 def framework_fields() -> int:
     """Fields that a framework can set, of its loss and its host side too."""
-    from planner.values.framework import Framework
-    from planner.values.host_side import HostSide
+    from planner.values.framework import Framework, HostSide
     from planner.values.loss_code import LossCode
 
     return sum(len(dataclasses.fields(kind)) for kind in (Framework, LossCode, HostSide))

@@ -55,7 +55,7 @@ def liger_asks_for_multiprocessors(copy: Path) -> None:
     assert said.startswith("gpu: ") and "multiprocessors" in said
 
 
-TRAINER = "from planner.values.trainer import Trainer\nTRAINER = Trainer()\n"
+TRAINER = "from planner.values.framework import Trainer\nTRAINER = Trainer()\n"
 ON_VERL = "method=made-up&framework=verl&model=Qwen/Qwen2.5-0.5B&gpus=2"
 
 
@@ -196,7 +196,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "A framework trains it once there is a file for the pair: `on_verl.py` in the "
         "method's folder, or a file with the folder's name in "
         "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
-        "(`planner/values/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "(`planner/values/framework.py`).": a_framework_trains_it_once_the_pair_has_a_room,
         "One that runs another method's command says in `variations`, under its own method's name, "
         "what makes it its own; `launch` refuses it otherwise.": (
             "tests/launch/test_copied_trainers.py"

@@ -1,6 +1,6 @@
 """A program of this project's own: what a framework exports where it has no code for a plan.
 
-It is the ``export`` of a :class:`planner.values.trainer.Trainer`. What is said of it here is
+It is the ``export`` of a :class:`planner.values.framework.Trainer`. What is said of it here is
 what a method knows; :mod:`planner.launch.program` writes it.
 """
 

@@ -15,7 +15,7 @@ from planner.plan.fields import EIGHT_BIT
 from planner.setup.workload import four_bit
 from planner.term import Layout, Term
 from planner.values.dtypes import BYTES, TORCH_NAMES
-from planner.values.host_side import HostSide
+from planner.values.framework import HostSide
 from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 

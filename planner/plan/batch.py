@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.lengths import dealt
 from planner.plan.methods import method_of
 from planner.units import read_count
-from planner.values.dealing import dealt
 
 
 def batch_words(plan: Plan) -> str:

@@ -1,4 +1,4 @@
-"""The lengths of a plan or of a sweep's grid: its responses', its prompts', its rows'."""
+"""The rows of a plan or of a sweep's grid: how long they are, and how many of them a GPU has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
-from planner.numeric import Num, some, where
+from planner.numeric import Num, ceil_div, maximum, round_up, some, where
 from planner.plan.fields import PlanFields as Plan
 
 
@@ -57,6 +57,23 @@ def at_longest(plan: Plan) -> Any:
     if plan.validation_response_tokens == plan.response_tokens:
         changes["validation_response_tokens"] = longest
     return plan.changed(**changes)
+
+
+def dealt(plan: Plan) -> tuple[Num, Num]:
+    """Responses that each GPU has in an update and in a step.
+
+    Where they do not fill every GPU's micro-batches, rows that are there already fill them up: as
+    accelerate's ``BatchSamplerShard`` (``even_batches``, data_loader.py of 1.15) and torch's
+    ``DistributedSampler`` have it. A trainer that stops there refuses the plan by a rule, and so do
+    all sizes of a sweep. A budget of tokens makes micro-batches of any rows.
+    """
+    gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
+    each = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, gpus)
+    size, budget = plan.micro_batch_size, plan.max_tokens_per_micro_batch
+    if any(map(np.ndim, (each, size, budget))):
+        return each, ceil_div(plan.prompts_per_step * plan.responses_per_prompt, gpus)
+    each = each if budget else round_up(each, size)
+    return each, each * ceil_div(plan.prompts_per_step, plan.prompts_per_update)
 
 
 @lru_cache(maxsize=256)

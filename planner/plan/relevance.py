@@ -14,7 +14,7 @@ from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.loss import path_of
 from planner.plan.methods import method_of, methods
-from planner.plan.stored import autocasts
+from planner.plan.rules.asked import autocasts
 from planner.rule import NoEffect
 from planner.values.sharding import sharding_of
 

@@ -8,7 +8,7 @@ from planner import registry
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.methods import folder_of, methods
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 
 @cache

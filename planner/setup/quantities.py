@@ -13,9 +13,8 @@ from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 from planner.plan import Plan
 from planner.plan.frameworks import framework_named
-from planner.plan.lengths import lengths_of, prompt_of, says_prompts
+from planner.plan.lengths import dealt, lengths_of, prompt_of, says_prompts
 from planner.plan.methods import method_of
-from planner.values.dealing import dealt
 from planner.values.dtypes import BYTES
 from planner.values.sharding import sharding_of
 

@@ -42,8 +42,7 @@ from planner.sweeps.grid import Grid, Mesh
 from planner.term import Bundle, Instant, Standing
 from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of, of_step
-from planner.timing.phase import work_terms
-from planner.timing.reference_passes import pass_seconds
+from planner.timing.phase import pass_seconds, work_terms
 from planner.timing.step import Spent, seconds_of, step_seconds
 from planner.totals.levels import MeshAdder, Totals
 from planner.totals.peaks import Peak, Stood, above, bounds, peak_of

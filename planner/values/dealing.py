@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.numeric import Num, ceil_div, maximum, round_up
+from planner.numeric import Num
 from planner.rule import Rule
 
 
@@ -18,23 +18,6 @@ def rest(plan: Any, rows: Num) -> Num:
     """Sequences of an update that do not fill ``rows`` on every GPU that trains."""
     gpus = np.maximum(plan.gpus - plan.rollout_gpus, 1)
     return plan.prompts_per_update * plan.responses_per_prompt % (gpus * rows)
-
-
-def dealt(plan: Any) -> tuple[Num, Num]:
-    """Responses that each GPU has in an update and in a step.
-
-    Where they do not fill every GPU's micro-batches, rows that are there already fill them up: as
-    accelerate's ``BatchSamplerShard`` (``even_batches``, data_loader.py of 1.15) and torch's
-    ``DistributedSampler`` have it. A trainer that stops there refuses the plan by a rule, and so do
-    all sizes of a sweep. A budget of tokens makes micro-batches of any rows.
-    """
-    gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
-    each = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, gpus)
-    size, budget = plan.micro_batch_size, plan.max_tokens_per_micro_batch
-    if any(map(np.ndim, (each, size, budget))):
-        return each, ceil_div(plan.prompts_per_step * plan.responses_per_prompt, gpus)
-    each = each if budget else round_up(each, size)
-    return each, each * ceil_div(plan.prompts_per_step, plan.prompts_per_update)
 
 
 def whole(over_gpus: str, by_micro_batch: str) -> tuple[Rule, Rule]:

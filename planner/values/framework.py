@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from planner.rule import Rule
-from planner.values.host_side import HostSide
+from planner.units import MIB
 from planner.values.loss_code import LossCode
 
 
@@ -39,6 +39,45 @@ class RewardEngine:
     max_num_batched_tokens: int
     dtype: str
     """Of its weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSide:
+    """What its processes are to a node's RAM; counts are of those beside one rank for each GPU."""
+
+    imports_bytes: int = 326 * MIB
+    """Anonymous memory of a process that has imported what trains, without a card."""
+    helpers: int = 0
+    """Python processes beside the ranks, shared by the run's nodes."""
+    services_bytes: int = 0
+    """What a cluster's own services hold on a node."""
+    engine_in_trainer: bool = True
+    """A colocated engine is part of the rank's process; else it has its own on each GPU."""
+    engine_merges_adapters: bool = False
+    """Trained adapters reach the engine as merged weights; else it serves them beside its base."""
+    engine_helpers: int = 0
+    """Processes without a card that stand before each engine in processes of its own."""
+    stored_bytes_per_token: int = 0
+    """Bytes of one token of a step's batch in shared memory between processes; 0: none is."""
+    pins_between_phases: bool = False
+    """What waits between phases is copied without blocking, into pinned buffers."""
+    pins_activations: bool = False
+    """Offloaded activations wait in pinned buffers."""
+    fsdp_readers: Literal["first", "all", "all-in-passing"] = "first"
+    """Under FSDP a checkpoint's weights are read by rank 0; by every rank, which keeps them until
+    they are sharded; or by every rank, of which all but the first drop each tensor at once."""
+    alone_reads_to_gpu: bool = False
+    """A process without others reads weights to its GPU, each converted on the way."""
+    tied_on_every_rank: bool = False
+    """A model whose head is its embedding is read and kept by every rank, also under FSDP."""
+    saves: Literal["whole", "shards"] = "whole"
+    """A checkpoint under FSDP: one state dict on rank 0, or each rank's shards with optimizer."""
+    saves_optimizer: bool = False
+    """A checkpoint has the optimizer's state in it, from which a run can go on."""
+    saves_weights_again: bool = False
+    """Beside the model's own files it has the sharding write its weights, to go on from."""
+    gathers_frozen: bool = False
+    """To write adapters under FSDP it gathers the whole model, and picks them out of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -183,3 +222,37 @@ class Framework:
                 f"known: {', '.join(self.loss)}"
             )
         return self.loss[version]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """What a framework has for one method, the room of the pair: a trainer, or why there is none.
+
+    It is the value ``TRAINER`` of ``planner/frameworks/<framework>/trainers/<method's folder>.py``,
+    or of ``on_<framework>.py`` in the method's folder: whoever comes later brings it.
+    """
+
+    missing: str = ""
+    """Why no plan can have this pair, as a sentence; empty where it can."""
+    rules: tuple[Rule, ...] = ()
+    """What a plan of this pair cannot be."""
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
+    """Fields that nobody set, given those that were, beside the framework's own."""
+    export: Any = None
+    """What the framework's exporter needs to know of the method; None where it writes no script."""
+    not_exported: str = ""
+    """Why it writes none, as a sentence."""
+    variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The framework's settings that make a published variation of the method, by its name; by the
+    method's own where another one's command becomes it."""
+    own_old_log_probs: Callable[[Any], bool] = lambda plan: False
+    """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
+    numbers_by_sequence: bool = False
+    """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
+    own: Any = None
+    """What a dry run of the framework's own code needs to know; None where it cannot be run so."""
+
+    def told(self, plan: Any) -> Mapping[str, Any]:
+        """Of these settings those of a plan's variation, or of its method where it has none."""
+        name = plan.method if plan.variation == "none" else plan.variation
+        return self.variations.get(name, {})

@@ -10,8 +10,7 @@ from typing import Any
 from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import GIB, MIB
-from planner.values.framework import Framework
-from planner.values.host_side import HostSide
+from planner.values.framework import Framework, HostSide
 from planner.values.loss_code import LossCode
 
 NEWEST = "1.16.0"

@@ -8,8 +8,7 @@ from planner.numeric import maximum
 from planner.rule import Rule
 from planner.units import GIB, MIB
 from planner.values.dealing import whole
-from planner.values.framework import Framework, RewardEngine
-from planner.values.host_side import HostSide
+from planner.values.framework import Framework, HostSide, RewardEngine
 from planner.values.loss_code import LossCode
 from planner.values.sharding import sharding_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.launch.templates import Program, of_fields
 from planner.plan import Plan
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles

@@ -11,7 +11,7 @@ from planner.methods.grade.fields import own
 from planner.plan import Plan
 from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles

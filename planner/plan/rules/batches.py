@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from planner.plan.lengths import dealt
 from planner.plan.methods import method_of
 from planner.rule import Rule
-from planner.values.dealing import dealt, rest
+from planner.values.dealing import rest
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -7,7 +7,7 @@ from planner.frameworks.trl.own import Own
 from planner.plan import Plan
 from planner.plan.loss import foreign, has_path
 from planner.rule import Rule
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 
 def _arguments(plan: Plan) -> dict[str, object]:

@@ -9,7 +9,7 @@ from planner.frameworks.trl.script import Script
 from planner.plan import Plan
 from planner.rule import Rule
 from planner.values.dealing import whole
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 
 def _on_policy(plan: Plan) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import TRAINER as GRPO
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import WHOLE
 from planner.rule import Rule
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 TRAINER = Trainer(
     rules=(

@@ -2,7 +2,7 @@
 
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 TRAINER = Trainer(
     export=Script(module="sft", samples=False),

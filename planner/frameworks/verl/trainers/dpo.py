@@ -1,5 +1,5 @@
 """verl has none."""
 
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 TRAINER = Trainer(missing="verl has no DPO trainer.")

@@ -1,7 +1,7 @@
 """The estimator of the same name, and what verl is told of GRPO's variations."""
 
 from planner.frameworks.verl.estimator import Estimator
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 ACTOR = "actor_rollout_ref.actor"
 VARIATIONS: dict[str, dict[str, object]] = {

@@ -2,7 +2,7 @@
 
 from planner.frameworks.verl.estimator import Estimator
 from planner.rule import Rule
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 TRAINER = Trainer(
     export=Estimator(name=lambda plan: "gae", critic=True),

@@ -1,7 +1,7 @@
 """The estimators ``reinforce_plus_plus`` and ``reinforce_plus_plus_baseline``."""
 
 from planner.frameworks.verl.estimator import Estimator
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 NAMES = {"none": "reinforce_plus_plus", "group": "reinforce_plus_plus_baseline"}
 

@@ -1,5 +1,5 @@
 """verl's SFT trainer is another program with settings of its own."""
 
-from planner.values.trainer import Trainer
+from planner.values.framework import Trainer
 
 TRAINER = Trainer(missing="verl's SFT trainer is not planned.")
