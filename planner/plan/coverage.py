@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import Workload
 from planner.formulas.activations.coverage import beyond, refuse_uncovered
+from planner.formulas.activations.workload import Workload
 from planner.methods import method_of
 from planner.numeric import Num
 from planner.plan.facts import Facts, facts_of

@@ -13,23 +13,12 @@ from collections import Counter
 from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations.decoder import Live, Record
+from planner.formulas.activations.decoder import Live, Record, layer_record
 from planner.formulas.activations.linears import weight_shape
-from planner.formulas.activations.setting import Setting
-from planner.formulas.activations.tape import Label
+from planner.formulas.activations.setting import PLAIN, Setting
+from planner.formulas.activations.tape import Label, Product
 
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
-
-PROJECTIONS = {
-    "self_attn.q_proj": ("hidden", "query", "queries"),
-    "self_attn.k_proj": ("hidden", "key", "keys"),
-    "self_attn.v_proj": ("hidden", "key", "values"),
-    "self_attn.o_proj": ("query", "hidden", "attention projection"),
-    "mlp.gate_proj": ("hidden", "intermediate", "gate projection"),
-    "mlp.up_proj": ("hidden", "intermediate", "up projection"),
-    "mlp.down_proj": ("intermediate", "hidden", "MLP output"),
-}
-"""Path of every projection to the shape it reads, the shape it makes, and its name."""
 
 
 def refuse_compiled(arch: Architecture, setting: Setting) -> None:
@@ -61,7 +50,7 @@ def compiled_record(arch: Architecture, setting: Setting) -> Record:
     refuse_compiled(arch, setting)
     stream: Label = (("hidden", setting.weight), "layer input")
     attention = _attention(arch, setting)
-    mlp = _mlp(setting)
+    mlp = _mlp(arch, setting)
     saved = Counter([stream, (("token", "fp32"), "attention norm 1/rms"), *attention, *mlp])
     gradient: Label = (("hidden", setting.weight), "gradient of layer output")
     value = setting.value
@@ -113,10 +102,10 @@ def _attention(arch: Architecture, setting: Setting) -> list[Label]:
             labels.append(((pair, value), "attention mask as a bias"))
         if setting.trains == "lora":
             labels += _inputs(setting, ("o_proj",), "query", "adapter input of attention output")
-    return [*labels, *_weights(setting, "self_attn")]
+    return [*labels, *_weights(arch, setting, "self_attn")]
 
 
-def _mlp(setting: Setting) -> list[Label]:
+def _mlp(arch: Architecture, setting: Setting) -> list[Label]:
     value = setting.value
     return [
         (("hidden", value), "attention projection"),
@@ -125,7 +114,7 @@ def _mlp(setting: Setting) -> list[Label]:
         (("intermediate", value), "gate projection"),
         (("intermediate", value), "up projection"),
         *_inputs(setting, ("down_proj",), "intermediate", "gated product"),
-        *_weights(setting, "mlp"),
+        *_weights(arch, setting, "mlp"),
     ]
 
 
@@ -137,17 +126,16 @@ def _inputs(setting: Setting, names: tuple[str, ...], shape: str, label: str) ->
     return [((shape, "fp32"), label)] if adapted else []
 
 
-def _weights(setting: Setting, module: str) -> list[Label]:
+def _weights(arch: Architecture, setting: Setting, module: str) -> list[Label]:
     """Low-rank outputs of adapters, and the bf16 weights that autocast makes."""
     labels: list[Label] = []
-    for path, (given, made, name) in PROJECTIONS.items():
-        if path.startswith(module):
-            if path in setting.adapted:
-                labels.append((("rank", "fp32"), f"low-rank output of {name}"))
+    for one in layer_record(arch, PLAIN).work:
+        if isinstance(one, Product) and one.path.startswith(module):
+            if one.path in setting.adapted:
+                labels.append((("rank", "fp32"), f"low-rank output of {one.name}"))
             if setting.autocast:
-                labels.append(
-                    ((weight_shape(given, made), setting.value), f"bf16 weight of {name}")
-                )
+                shape = weight_shape(one.given, one.made)
+                labels.append(((shape, setting.value), f"bf16 weight of {one.name}"))
     return labels
 
 

@@ -15,7 +15,7 @@ from planner.formulas.activations import adapters
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.linears import activated, linear, weight_gradient
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Gradients, Storage, Tensor
+from planner.formulas.activations.tape import Gradients, Product, Storage, Tensor
 
 
 def sparse_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
@@ -81,11 +81,11 @@ def _grouped_experts(
         "routed gate-up",
         "experts' gate and up projection",
         offsets,
-        changed.of("gate_up_proj"),
+        changed,
     )
     proj_out = _gate(layer, proj_out)
     proj_out = _grouped_linear(
-        layer, proj_out, "routed hidden", "experts' outputs", offsets, changed.of("down_proj")
+        layer, proj_out, "routed hidden", "experts' outputs", offsets, changed
     )
     weighted = op.multiply(proj_out, weights_g, "weighted outputs of experts")
     inverse = tape.new("routed", "int64", "place of each routed row")
@@ -107,14 +107,17 @@ def _gathered(x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
 
 
 def _grouped_linear(
-    layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage, changed: Tensor | None
+    layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage, adapted: adapters.Changed
 ) -> Tensor:
     """One product for all experts over the sorted rows, by the weights as adapters change them."""
     tape, trained = layer.tape, layer.setting.all_weights
+    tensor = "down_proj" if shape == "routed hidden" else "gate_up_proj"
+    changed = adapted.of(tensor)
+    tape.work.append(Product(f"mlp.experts.{tensor}", x.shape, shape, name, rows="routed"))
     x = op.cast(x, layer.setting.weight, f"{x.name} in the weights' format")
     learns = changed is not None and changed.node is not None
     saved = [offsets, x.storage] if trained or learns else [offsets]
-    weight = "experts' down weight" if shape == "routed hidden" else "experts' gate-up weight"
+    weight = adapters.SHAPES[tensor][0]
     operands = [x]
     if changed is not None:
         operands.append(changed)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import OLMO, Layer
-from planner.formulas.activations.tape import Frozen, Gradients, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Scale, Tensor
 
 
-def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
-    """The family's normalisation of hidden states."""
+def norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
+    """The family's normalisation of hidden states, by the module at ``path``."""
+    layer.tape.work.append(Scale(path, "channel"))
     if layer.arch.norm == "layernorm":
         return layer_norm(layer, x, name)
     if layer.setting.liger:
@@ -23,8 +24,15 @@ def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     return rms_norm(layer, x, "token", name)
 
 
-def head_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
+def whole_norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
+    """OLMo's normalisation of all query or key heads as one vector."""
+    layer.tape.work.append(Scale(path, x.shape))
+    return rms_norm(layer, x, "token", name)
+
+
+def head_norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
     """The family's normalisation of every query or key head."""
+    layer.tape.work.append(Scale(path, "head channel"))
     statistic = f"{x.shape} head"
     if layer.setting.liger:
         return liger.rms_norm(layer, x, statistic, "head channel", name)

@@ -14,7 +14,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,11 +35,37 @@ def counted(labels: Sequence[Label], counts: Counts) -> list[Counter[Label]]:
     ]
 
 
+class Product(NamedTuple):
+    """A product of activations with a weight."""
+
+    path: str
+    """Module within the layer, such as ``self_attn.q_proj``; of experts their own tensor."""
+    given: str
+    """Shape that it reads; the weight lies between this and what it makes."""
+    made: str
+    name: str
+    """What a person calls its output."""
+    bias: bool = False
+    rows: str = "token"
+    """One row a ``token``, or a ``routed`` one for every expert that a token is sent to."""
+
+
+class Scale(NamedTuple):
+    """A norm's weight, by the shape of one vector that it scales."""
+
+    path: str
+    shape: str
+
+
+Work: TypeAlias = Product | Scale
+
+
 @dataclass(slots=True)
 class Tape:
-    """The births and deaths of storages, in order."""
+    """The births and deaths of storages, in order, and the work beside them."""
 
     events: list[tuple[int, Label]] = field(default_factory=list)
+    work: list[Work] = field(default_factory=list)
     nodes: int = 0
     last_save: int = 0
     """Events before the latest operation that saved something was run: a checkpoint that runs
