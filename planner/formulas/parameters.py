@@ -205,21 +205,21 @@ def _body(a: Architecture) -> Iterator[Weight]:
 def _of_layer(a: Architecture, prefix: str, sparse: bool) -> Iterator[Weight]:
     """One layer's products and norms, in the order in which it runs them."""
     sizes = sizes_of_a_token(a)
-    for work in layer_record(a, PLAIN._replace(sparse=sparse)).work:
-        path = prefix + work.path
-        if isinstance(work, Scale):
-            yield from _norm(a, path, int(KINDS[work.shape, "value"].of(sizes)))
+    for one in layer_record(a, PLAIN._replace(sparse=sparse)).modules:
+        path = prefix + one.path
+        if isinstance(one, Scale):
+            yield from _norm(a, path, int(KINDS[one.shape, "value"].of(sizes)))
             continue
         rows, ins, outs = (
-            int(KINDS[shape, "value"].of(sizes)) for shape in (work.rows, work.given, work.made)
+            int(KINDS[shape, "value"].of(sizes)) for shape in (one.rows, one.given, one.made)
         )
         shape = ins // rows, outs // rows
-        if work.rows == "routed":
+        if one.rows == "routed":
             yield _weight(path, "experts", a.experts * prod(shape), shape)
             continue
-        kind: WeightKind = "router" if work.made == "router" else "linear"
+        kind: WeightKind = "router" if one.made == "router" else "linear"
         yield _weight(f"{path}.weight", kind, prod(shape), shape)
-        if work.bias:
+        if one.bias:
             yield _weight(f"{path}.bias", "bias", shape[1])
 
 

@@ -50,14 +50,12 @@ def gpt2_attention(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> 
     return residual_dropout(layer, attn_output, "dropped attention output"), attn_weights
 
 
-def _output(layer: Layer, attn_output: Tensor, path: str) -> Tensor:
-    name, bias = "attention projection", layer.arch.o_bias
-    return linear(layer, attn_output, "hidden", name, path, bias=bias)
+def _output(layer: Layer, x: Tensor, path: str) -> Tensor:
+    return linear(layer, x, "hidden", "attention projection", path, bias=layer.arch.o_bias)
 
 
-def _fused(layer: Layer, hidden_states: Tensor, path: str) -> Tensor:
-    name, bias = "query, key and value", layer.arch.qkv_bias
-    return linear(layer, hidden_states, FUSED, name, path, bias=bias)
+def _fused(layer: Layer, x: Tensor, path: str) -> Tensor:
+    return linear(layer, x, FUSED, "query, key and value", path, bias=layer.arch.qkv_bias)
 
 
 def _copies(layer: Layer) -> tuple[str, str, str]:
@@ -158,12 +156,12 @@ def _rotated(
 
 
 Parts = tuple[Tensor, Tensor]
-"""The part of every head that is rotated, in its shape, and the rest in the whole's."""
+"""The part of every head that is rotated, and the rest."""
 
 
 def _parts(states: Tensor, shape: str, partial: bool) -> Parts:
     turned = op.piece(states, f"rotated {shape}") if partial else states
-    return turned, op.piece(states, shape)
+    return turned, op.piece(states, f"unrotated {shape}")
 
 
 def _turned(parts: Parts, cos: Tensor, sin: Tensor) -> Tensor:
@@ -171,7 +169,7 @@ def _turned(parts: Parts, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _joined(turned: Tensor, parts: Parts) -> Tensor:
-    shape = parts[1].shape
+    shape = parts[1].shape.removeprefix("unrotated ")
     return op.join((turned, parts[1]), shape, f"rotated {PLURAL[shape]}")
 
 

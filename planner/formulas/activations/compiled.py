@@ -129,7 +129,7 @@ def _inputs(setting: Setting, names: tuple[str, ...], shape: str, label: str) ->
 def _weights(arch: Architecture, setting: Setting, module: str) -> list[Label]:
     """Low-rank outputs of adapters, and the bf16 weights that autocast makes."""
     labels: list[Label] = []
-    for one in layer_record(arch, PLAIN).work:
+    for one in layer_record(arch, PLAIN).modules:
         if isinstance(one, Product) and one.path.startswith(module):
             if one.path in setting.adapted:
                 labels.append((("rank", "fp32"), f"low-rank output of {one.name}"))

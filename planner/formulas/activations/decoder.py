@@ -22,12 +22,13 @@ from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import GLM, OLMO, Layer, Setting, own_tables, rotary_width
 from planner.formulas.activations.tape import (
     Gradients,
+    Kernel,
     Label,
+    Module,
     Node,
     Storage,
     Tape,
     Tensor,
-    Work,
     counted,
     run_backward,
 )
@@ -132,8 +133,10 @@ class Record:
     recomputed: tuple[Live, ...] = ()
     """Peaks of a forward that a checkpoint runs again, as far as it runs, beside the gradients
     that are there when it begins."""
-    work: tuple[Work, ...] = ()
-    """What the forward computes."""
+    modules: tuple[Module, ...] = ()
+    """What multiplies or scales by a weight, in the order of the forward."""
+    kernels: tuple[tuple[Kernel, ...], tuple[Kernel, ...]] = ((), ())
+    """What the forward launches, and the backward."""
 
 
 @lru_cache(maxsize=512)
@@ -173,10 +176,11 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     start = len(tape.events)
     output = decoder_layer(Layer(tape, arch, setting), hidden_states, cos, sin, mask)
     middle = len(tape.events)
-    forward, work = _peaks(tape, start, middle, outside), tuple(tape.work)
+    forward = _peaks(tape, start, middle, outside)
+    modules, launched = tuple(tape.modules), len(tape.kernels)
     if output.node is None:
         tape.kept.clear()
-        return Record(Counter(), forward, (), (), work)
+        return Record(Counter(), forward, (), (), modules, (tuple(tape.kernels), ()))
     root, width = output.node, output.width
     del hidden_states, output  # the output itself belongs to the next layer
     if own:
@@ -189,7 +193,9 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     backward = _peaks(tape, begin, len(tape.events), outside)
     tape.kept.clear()  # each refers to the tape
     arrived = tape.live(tape.first_use) - outside - saved
-    return Record(saved, forward, backward, tuple(peak + arrived for peak in again), work)
+    recomputed = tuple(peak + arrived for peak in again)
+    kernels = tuple(tape.kernels[:launched]), tuple(tape.kernels[launched:])
+    return Record(saved, forward, backward, recomputed, modules, kernels)
 
 
 def _tables(tape: Tape, width: str, names: tuple[str, str]) -> list[Tensor]:

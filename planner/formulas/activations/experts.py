@@ -44,11 +44,12 @@ def _router(layer: Layer, hidden_states: Tensor) -> tuple[Tensor, Tensor, Storag
 def _normalised(values: Tensor) -> Tensor:
     """``values /= values.sum()``, in place: autograd keeps the values from before."""
     tape = values.tape
+    tape.launch()
     # Its gradient is spread over the experts by a view.
     total = op.copy(values, "sum of chosen probabilities", "token")
     saved: tuple[Storage, ...] = ()
     if values.node is not None:
-        saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division"))
+        saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division", ()))
     wanted = (op.signature(values), op.signature(total))
 
     def backward(_: Gradients) -> Gradients:
@@ -66,15 +67,16 @@ def _grouped_experts(
 ) -> Tensor:
     tape = layer.tape
     changed = adapters.activated(layer)
-    expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted")
+    expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted", ())
+    # Sorting gives both at once.
     perm = tape.new("routed", "int64", "order of the routed tokens")
-    rows = tape.new("routed", "int64", "token of each routed row")
+    rows = tape.new("routed", "int64", "token of each routed row", ())
     selected = _gathered(hidden_states, "routed hidden", "routed tokens", rows)
     del rows
     weights_g = _gathered(sample_weights, "routed", "routing weights, sorted", perm)
-    histc_input = tape.new("routed", "int32", "chosen experts to count")
-    counts = tape.new("expert", "int32", "tokens of each expert")
-    offsets = tape.new("expert", "int32", "last row of each expert")
+    histc_input = tape.new("routed", "int32", "chosen experts to count", ())
+    counts = tape.new("expert", "int32", "tokens of each expert", ())
+    offsets = tape.new("expert", "int32", "last row of each expert", ())
     proj_out = _grouped_linear(
         layer,
         selected,
@@ -88,8 +90,8 @@ def _grouped_experts(
         layer, proj_out, "routed hidden", "experts' outputs", offsets, changed
     )
     weighted = op.multiply(proj_out, weights_g, "weighted outputs of experts")
-    inverse = tape.new("routed", "int64", "place of each routed row")
-    counting = tape.new("routed", "int64", "rows in order")
+    inverse = tape.new("routed", "int64", "place of each routed row", ())
+    counting = tape.new("routed", "int64", "rows in order", ())
     del counting
     weighted = _gathered(
         weighted, "routed hidden", "weighted outputs in the tokens' order", inverse
@@ -102,8 +104,9 @@ def _grouped_experts(
 
 
 def _gathered(x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
-    """``x[indices]``; backward adds the rows into zeros of the whole."""
-    return op.made(x, name, shape=shape, saved=(indices,))
+    """``x[indices]``; backward adds the rows into zeros of the whole, which it reads again."""
+    added = op.fresh_gradients(x, read=((shape, x.width), x.kind, x.kind))
+    return op.made(x, name, shape=shape, backward=added, saved=(indices,))
 
 
 def _grouped_linear(
@@ -113,7 +116,7 @@ def _grouped_linear(
     tape, trained = layer.tape, layer.setting.all_weights
     tensor = "down_proj" if shape == "routed hidden" else "gate_up_proj"
     changed = adapted.of(tensor)
-    tape.work.append(Product(f"mlp.experts.{tensor}", x.shape, shape, name, rows="routed"))
+    tape.modules.append(Product(f"mlp.experts.{tensor}", x.shape, shape, name, rows="routed"))
     x = op.cast(x, layer.setting.weight, f"{x.name} in the weights' format")
     learns = changed is not None and changed.node is not None
     saved = [offsets, x.storage] if trained or learns else [offsets]
@@ -131,7 +134,8 @@ def _grouped_linear(
             weight_gradient(layer, weight, width)
         return made
 
-    return op.record(tape.new(shape, x.width, name), shape, x.width, operands, backward, saved)
+    output = tape.new(shape, x.width, name)
+    return op.record(output, shape, x.width, operands, backward, saved, closed=True)
 
 
 def _gate(layer: Layer, gate_up: Tensor) -> Tensor:

@@ -34,6 +34,14 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "sequences * tokens * kv_heads * rotary_dim",
         "The rotated part of every key.",
     ),
+    "unrotated query": (
+        "sequences * tokens * heads * (head_dim - rotary_dim)",
+        "The part of every query that is not rotated.",
+    ),
+    "unrotated key": (
+        "sequences * tokens * kv_heads * (head_dim - rotary_dim)",
+        "The part of every key that is not rotated.",
+    ),
     "fused query-key-value": (
         "sequences * tokens * (heads + 2 * kv_heads) * head_dim",
         "Output of the fused query, key and value projection.",

@@ -13,7 +13,7 @@ def linear(
 ) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
     setting = layer.setting
-    layer.tape.work.append(Product(path, x.shape, shape, name, bias))
+    layer.tape.modules.append(Product(path, x.shape, shape, name, bias))
     if setting.four_bit:
         # Linear4bit computes in half precision and answers in what it was given.
         lowered = op.cast(x, setting.value, f"{name} input")
@@ -21,7 +21,7 @@ def linear(
         del lowered
         result = op.cast(result, x.width, name)
     else:
-        result = _plain(layer, x, shape, name, setting.all_weights)
+        result = _plain(layer, x, shape, name, setting.all_weights, bias=bias)
     if path not in setting.adapted:
         return result
     if setting.four_bit:
@@ -50,7 +50,13 @@ def linear(
 
 
 def _plain(
-    layer: Layer, x: Tensor, shape: str, name: str, trained: bool, autocast: bool = False
+    layer: Layer,
+    x: Tensor,
+    shape: str,
+    name: str,
+    trained: bool,
+    autocast: bool = False,
+    bias: bool = False,
 ) -> Tensor:
     tape, setting = layer.tape, layer.setting
     autocast = autocast or setting.autocast
@@ -63,7 +69,9 @@ def _plain(
     if autocast:
         # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
         # the gradient of its input.
-        copy = tape.new(shaped, setting.value, f"bf16 weight of {name}")
+        copy = tape.new(shaped, setting.value, f"bf16 weight of {name}", ())
+        if bias:
+            tape.launch()
         if trained:
             operands.append(_copied(layer, copy, shaped))
         if x.node is not None:
@@ -87,11 +95,13 @@ def _plain(
 
     def backward(given: Gradients) -> Gradients:
         made: Gradients = gradients(given) if gradients else [None]
+        if trained and bias:
+            tape.launch((shape, width))  # the sum over tokens
         if own:
             weight_gradient(layer, shaped, width)
         return made
 
-    return op.record(output, shape, width, operands, backward, saved)
+    return op.record(output, shape, width, operands, backward, saved, closed=True)
 
 
 def weight_gradient(layer: Layer, shape: str, width: str) -> None:

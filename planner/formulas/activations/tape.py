@@ -57,7 +57,18 @@ class Scale(NamedTuple):
     shape: str
 
 
-Work: TypeAlias = Product | Scale
+class Kernel(NamedTuple):
+    """One launch, by the tensors that it reads and writes where that is what takes its time.
+
+    Products and attention say none.
+    """
+
+    read: tuple[Kind, ...] = ()
+    written: tuple[Kind, ...] = ()
+
+
+Module: TypeAlias = Product | Scale
+"""What has a weight."""
 
 
 @dataclass(slots=True)
@@ -65,7 +76,8 @@ class Tape:
     """The births and deaths of storages, in order, and the work beside them."""
 
     events: list[tuple[int, Label]] = field(default_factory=list)
-    work: list[Work] = field(default_factory=list)
+    modules: list[Module] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
     nodes: int = 0
     last_save: int = 0
     """Events before the latest operation that saved something was run: a checkpoint that runs
@@ -76,9 +88,17 @@ class Tape:
     kept: list[Storage] = field(default_factory=list)
     """What outlives the pass, such as gradients of weights."""
 
-    def new(self, shape: str, width: str, name: str) -> Storage:
-        """A fresh storage, alive from now on."""
+    def new(
+        self, shape: str, width: str, name: str, read: tuple[Kind, ...] | None = None
+    ) -> Storage:
+        """A fresh storage, alive from now on, perhaps a kernel's output of what it has ``read``."""
+        if read is not None:
+            self.launch(*read, writes=((shape, width),))
         return Storage(self, ((shape, width), name))
+
+    def launch(self, *read: Kind, writes: tuple[Kind, ...] = ()) -> None:
+        """A kernel runs."""
+        self.kernels.append(Kernel(read, writes))
 
     def counts_at_peaks(self, start: int, end: int) -> tuple[list[Label], Counts]:
         """All labels, and how many of each are alive at the local maxima between two positions."""
@@ -173,6 +193,11 @@ class Tensor:
         return self.storage.label[1]
 
     @property
+    def kind(self) -> Kind:
+        """The shape that this view reads, and its number format."""
+        return self.shape, self.width
+
+    @property
     def tape(self) -> Tape:
         """Where what is made of it is written down."""
         return self.storage.tape
@@ -228,4 +253,7 @@ def _accumulate(tape: Tape, slots: Gradients, output: int, arriving: Gradients) 
     """
     value, known = arriving.pop(), slots[output]
     if value is not None:
-        slots[output] = Storage(tape, known.label) if known is not None else value
+        if known is not None:
+            kind, name = known.label
+            value = tape.new(*kind, name, (kind, kind))
+        slots[output] = value
