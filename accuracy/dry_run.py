@@ -7,7 +7,8 @@ from typing import Any
 
 from accuracy.quantity import named, peak
 from planner.catalog import model
-from planner.formulas.activations import Workload, layer_saved
+from planner.formulas.activations.layers import layer_saved
+from planner.formulas.activations.workload import Workload
 from planner.plan import Plan
 from planner.units import GIB, MIB
 

@@ -27,11 +27,11 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from live_bytes import IN_PLACE
 from planner.catalog import families
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import Workload
 from planner.formulas.activations.layers import settings
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.terms import sizes_of
+from planner.formulas.activations.workload import Workload
 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)

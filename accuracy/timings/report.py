@@ -204,9 +204,11 @@ scoring, rows came to be planned with the attention that their settings name: Fl
 itself instead of FlashAttention-2, and FlashAttention-4 not at all, because no plan has it; the new
 figure of one row was seen after that scoring. Before the last scoring, the host's launches in
 training, FSDP2's hooks and an update's tensors got values measured on an H200, without use of a
-published second. (For an hour, attention under a mask used another kernel's rates by mistake; this
-was reverted without a look at any row.) Of this half only the medians below were seen. Nothing has
-changed since: a test compares the recorded figures with what today's model predicts."""
+published second, and later that day norms, activations and launches came to be counted on each
+family's own layer, in place of Llama's, again without a published second. (For an hour, attention
+under a mask used another kernel's rates by mistake; this was reverted without a look at any row.)
+Of this half only the medians below were seen. Nothing has changed since: a test compares the
+recorded figures with what today's model predicts."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with
 sources), split by project before the first was compared (`accuracy/timings/split.py`): one half

@@ -100,7 +100,7 @@ def _mpt(row: Row) -> How:
         "n_embd": width,
         "n_layer": layers,
         "n_head": heads,
-        "activation_function": "gelu_new",
+        "activation_function": "gelu",
         **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
     }
     batch = _number(r"GBS (\d+)", row)

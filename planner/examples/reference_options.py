@@ -17,7 +17,8 @@ from planner.estimate import estimate
 from planner.examples import doc_004
 from planner.examples.claim import GB, Working
 from planner.footprint import Footprint
-from planner.formulas.activations import layer_saved, model_saved
+from planner.formulas.activations.layers import layer_saved
+from planner.formulas.activations.model import model_saved
 from planner.phases.scene import scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of

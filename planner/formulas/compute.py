@@ -17,28 +17,26 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import Key, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
-from planner.formulas.parameters import active_layers_parameter_count
+from planner.formulas.parameters import (
+    active_experts_parameter_count,
+    projections_parameter_count,
+)
 from planner.numeric import Num
 
 KAPLAN = "Kaplan et al. 2020 (arXiv 2001.08361), section 2.1, counted per matrix"
 
-LAYER_FLOPS = Rate(
-    "GEMMs of one layer",
-    "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + projections * intermediate)",
+LAYERS_FLOPS = Rate(
+    "GEMMs of the layers",
+    "2 * tokens * (projections + experts)",
     unit="FLOPs",
     source=KAPLAN,
-    why="q and o span all heads, k and v the key/value heads; a gated MLP has three projections.",
-    ignores="norms, activation functions, rotary embedding and biases (under 1%)",
-)
-SPARSE_LAYER_FLOPS = Rate(
-    "GEMMs of one layer with experts",
-    "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + experts"
-    " + experts_per_token * projections * expert_intermediate)",
-    unit="FLOPs",
-    source=KAPLAN,
-    why="The router scores every expert, but each token runs through only the few experts it is "
-    "routed to.",
-    ignores="sorting, norms and the rows that small groups leave unused in a kernel's tiles",
+    why="Each weight of a matrix that a token meets takes one multiplication and one addition. "
+    "Projections are q and o over all heads, k and v over the key/value heads, those of the MLP "
+    "(three if it is gated), and the router, which scores every expert; of the experts' weights a "
+    "token meets those of the few that it is routed to.",
+    ignores="norms, activation functions, rotary embedding and biases (under 1%); sorting, and the "
+    "rows that small groups leave unused in a kernel's tiles; recurrences of linear attention, "
+    "which have no weights. Of a measured model every weight counts, norms too",
 )
 HEAD_FLOPS = Rate(
     "language model head",
@@ -47,15 +45,6 @@ HEAD_FLOPS = Rate(
     source=KAPLAN,
     why="Every position that gets logits is multiplied by the head's whole weight once.",
     ignores="softmax and loss, which are limited by memory rather than by FLOPs",
-)
-MEASURED_FLOPS = Rate(
-    "layers of a measured model",
-    "2 * layer_parameters_active * tokens",
-    unit="FLOPs",
-    source="Kaplan et al. 2020 (arXiv 2001.08361), section 2.1",
-    why="For each token, every layer weight that it uses takes one multiplication and one "
-    "addition.",
-    ignores="recurrences of linear attention, which have no weights",
 )
 PAIRS = Rate(
     "query-key pairs under a causal mask",
@@ -97,42 +86,16 @@ WHOLE_ROW = 2**62
 """A window that no row reaches."""
 
 
-def layer_flops(arch: Architecture, *, tokens: Num, sparse: bool = False) -> Num:
-    """FLOPs of the matrices of one layer over ``tokens`` positions, attention left out.
-
-    ``sparse`` is a layer with experts, of which a token uses a few.
-    """
-    sizes = {
-        "tokens": 1.0 * tokens,
-        "hidden": arch.hidden,
-        "head_dim": arch.head_dim,
-        "heads": arch.heads,
-        "kv_heads": arch.kv_heads,
-        "projections": 3 if arch.gated else 2,
-    }
-    if not sparse:
-        return LAYER_FLOPS(intermediate=arch.intermediate, **sizes)
-    return SPARSE_LAYER_FLOPS(
-        experts=arch.experts,
-        experts_per_token=arch.experts_per_token,
-        expert_intermediate=arch.expert_intermediate,
-        **sizes,
-    )
-
-
 def layers_flops(arch: Architecture, *, tokens: Num) -> Num:
-    """The same of all layers of both kinds."""
-    if arch.measured:
-        return MEASURED_FLOPS(
-            tokens=1.0 * tokens, layer_parameters_active=active_layers_parameter_count(arch)
-        )
-    sparse = arch.sparse_layers
-    flops: Num = 0.0
-    if arch.layers > sparse:
-        flops = (arch.layers - sparse) * layer_flops(arch, tokens=tokens)
-    if sparse:
-        flops = flops + sparse * layer_flops(arch, tokens=tokens, sparse=True)
-    return flops
+    """FLOPs of the matrices of all layers over ``tokens`` positions, attention left out.
+
+    The weights are those of the products on the layers' tape (:mod:`planner.formulas.parameters`).
+    """
+    return LAYERS_FLOPS(
+        tokens=1.0 * tokens,
+        projections=projections_parameter_count(arch),
+        experts=active_experts_parameter_count(arch),
+    )
 
 
 def head_flops(arch: Architecture, *, tokens: Num) -> Num:

@@ -1,35 +1,47 @@
 """Bytes that a pass moves outside of its matrix products: norms, rotary, activations, adds, loss.
 
 An eager kernel reads its operands from memory and writes its result there, and does next to
-nothing between. The bytes of each part of a layer were counted over transformers' own layers, all
-operands and results of every kernel that multiplies no matrices (``tests/timing/dispatched.py``
-counts them again). Fused kernels read what goes in once and write what comes out once: Liger's are
-of one operation, Inductor's of all between two products (``tests/timing/fused.py`` counts those).
+nothing between. Which kernels a layer launches, and on what, stands on its tape
+(:mod:`planner.formulas.activations.decoder`); here they are added up. The same kernels counted as
+torch dispatches them in transformers' own layers are the check (``tests/timing/dispatched.py``).
+Liger's are on the tape, too; Inductor's read what goes in once and write what comes out once, all
+between two products (``tests/timing/fused.py`` counts those).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from planner.catalog.architecture import Architecture
+from planner.formulas.activations.decoder import layer_record
+from planner.formulas.activations.kinds import KINDS, Form
+from planner.formulas.activations.setting import PLAIN, Setting
+from planner.formulas.activations.tape import Kernel
+from planner.formulas.activations.terms import sizes_of_a_token
 from planner.formulas.duration import Rate
 from planner.numeric import Num
 
 COUNTED = (
-    "operands and results of every kernel of transformers 5.23.0's layers, counted (torch 2.13.0)"
+    "transformers 5.23.0's layers (read), kernel by kernel; operands and results counted as torch "
+    "2.13.0 dispatches them"
 )
 
 LAYER_BYTES = Rate(
     "bytes of one layer outside its products, a token",
-    "normed * norm_bytes + heads_normed * head_norm_bytes + hidden * stream_bytes"
-    " + intermediate * activation_bytes"
-    " + query_width * query_bytes + key_width * key_bytes",
+    "stream_bytes + head_bytes + mlp_bytes + routed_bytes",
     unit="bytes",
     source=COUNTED,
-    why="Norms, residual sums, the activation between projections, rotary embedding and the "
-    "transposes of heads each read and write whole tensors.",
-    ignores="what stays in the card's cache between two kernels; dropout; an eager gelu_new",
+    why="Every kernel reads its operands and writes its result: norms and residual sums on vectors "
+    "of the hidden size (stream), rotary embedding, norms and copies of queries, keys and values "
+    "(heads), the activation between projections (mlp), and each token's copies for the experts "
+    "that it is routed to, which are sorted, weighted and summed (routed).",
+    ignores="what stays in the card's cache between two kernels; statistics and tables, one number "
+    "for many; that without a mask no head is repeated. A measured model is taken for a Llama of "
+    "its sizes",
 )
 SCORE_BYTES = Rate(
     "bytes of eager attention's scores",
@@ -46,14 +58,6 @@ LOSS_BYTES = Rate(
     source="planner/steps/vocabulary (read): each kernel over the logits reads and writes them",
     why="Softmax and loss read and write the logits several times and compute next to nothing.",
 )
-ROUTED_BYTES = Rate(
-    "bytes of tokens on their way to experts and back",
-    "tokens * experts_per_token * (hidden * hidden_bytes + intermediate * activation_bytes)",
-    unit="bytes",
-    source="transformers 5.23.0 integrations/moe.py, grouped_mm_experts_forward (read)",
-    why="Each token's hidden state is copied once for every expert it is routed to; the copies are "
-    "sorted, weighted and summed.",
-)
 MEMORY_SECONDS = Rate(
     "kernels limited by memory",
     "bytes_moved / (bandwidth_bytes_per_second * share)",
@@ -68,90 +72,122 @@ Mode = Literal["eager", "autocast", "liger", "compiled"]
 FUSED = ("liger", "compiled")
 """Modes with one kernel for a norm, a rotation or a gated product."""
 
+PARTS = {
+    "stream_bytes": ("hidden",),
+    "head_bytes": (
+        *("query", "query half", "rotated query", "unrotated query"),
+        *("key", "key half", "rotated key", "unrotated key", "fused query-key-value"),
+    ),
+    "mlp_bytes": ("intermediate", "fused gate-up"),
+    "routed_bytes": ("routed hidden", "routed intermediate", "routed gate-up"),
+}
+"""Shapes that count, by part of a layer: vectors of every token."""
 
-class Moved(NamedTuple):
-    """Bytes by value of each width, for one token of one layer."""
-
-    norm: float
-    stream: float
-    """Residual sums, and backward the sums of what several projections send back."""
-    activation: float
-    query: float
-    key: float
-    head_norm: float
-
-
-# Forward and backward. Of half-precision values; fp32 ones are twice as wide, but norms compute in
-# fp32 either way.
-EAGER = Moved(36, 12, 10, 24, 24, 36), Moved(92, 30, 18, 36, 40, 92)
-EAGER_FP32 = Moved(28, 24, 20, 48, 48, 28), Moved(92, 60, 36, 72, 80, 92)
-AUTOCAST = Moved(28, 50, 10, 48, 36, 48), Moved(92, 102, 18, 70, 62, 116)
-# liger-kernel 0.8.5 (read: formulas/activations/liger.py): norms, rotation in place, gated product.
-# Residual sums, the sums of what projections send back and heads' transposes stay torch's.
-LIGER = Moved(4, 12, 6, 8, 8, 4), Moved(6, 30, 10, 8, 12, 6)
 # torch 2.13.0's Inductor, buffers of every kernel that it schedules for a Llama layer, counted, a
 # graph for each layer: the first sum is never written (the norm behind it and the last sum take it
 # from its operands), rotation is one pass over heads, and a norm's backward is one with the sum of
 # what projections send back. Norms of heads were not counted: as Liger's.
-COMPILED = Moved(4, 10, 6, 4, 4, 4), Moved(6, 26, 10, 4, 4, 6)
-LAYER_NORM = 4, 8
-"""One kernel each way in every mode: read and write; read two, write one, and its sums."""
-PLAIN_ACTIVATION = 4, 6
-SCORES = 28, 28
-"""Scaled, masked, cast to fp32, normalised, cast back; and all of it again on the way back."""
-ROUTED = 10, 14
-"""Gathered, weighted, put back in order and summed; backward each once more."""
+COMPILED = (
+    {"hidden": 9, "query": 2, "key": 2, "intermediate": 3},
+    {"hidden": 19, "query": 2, "key": 2, "intermediate": 5},
+)
+"""Tensors read and written by shape, forward and backward."""
+COMPILED_HEAD_NORM = 2, 3
+"""The same of queries and of keys where they are normalised."""
+
+
+def setting_of(
+    mode: Mode, value_bytes: int, attention: str, sparse: bool, trained: bool = True
+) -> Setting:
+    """A layer that gradients go through, on a batch with a mask; ``trained`` are its weights."""
+    precision = "bf16" if value_bytes == 2 else "fp32"
+    return PLAIN._replace(
+        attention="eager" if attention == "eager" else "sdpa",
+        masked=True,
+        precision="autocast-bf16" if mode == "autocast" else precision,
+        trains="all" if trained else "inputs",
+        liger=mode in FUSED,
+        sparse=sparse,
+    )
+
+
+def kernels_of(
+    arch: Architecture, setting: Setting, backward: bool = False
+) -> tuple[Kernel, ...]:
+    """What a layer launches; a measured one is taken for a Llama of its sizes."""
+    family = "llama" if arch.measured else arch.family
+    return layer_record(replace(arch, family=family), setting).kernels[backward]
+
+
+def tape_bytes(
+    arch: Architecture, setting: Setting, backward: bool, parts: Mapping[str, tuple[str, ...]]
+) -> dict[str, float]:
+    """Bytes that one layer's kernels move for one token, by part, of the shapes that it has."""
+    ran = kernels_of(arch, setting, backward)
+    moved = Counter(kind for one in ran for kind in (*one.read, *one.written))
+    return _bytes(arch, moved, 4 if setting.value == "fp32" else 2, parts)
+
+
+def _bytes(
+    arch: Architecture,
+    moved: Mapping[Form, int],
+    value_bytes: int,
+    parts: Mapping[str, tuple[str, ...]],
+) -> dict[str, float]:
+    sizes = sizes_of_a_token(arch, value_bytes)
+    return {
+        part: sum(n * KINDS[kind].of(sizes) for kind, n in moved.items() if kind[0] in shapes)
+        for part, shapes in parts.items()
+    }
 
 
 @lru_cache(maxsize=512)
 def layer_bytes(
-    arch: Architecture, mode: Mode, value_bytes: int, backward: bool, sparse: bool = False
+    arch: Architecture,
+    mode: Mode,
+    value_bytes: int,
+    backward: bool,
+    sparse: bool = False,
+    attention: str = "sdpa",
+    trained: bool = True,
 ) -> float:
-    """Bytes that one layer moves for one token outside of its products."""
-    wide = value_bytes / 2
-    if mode in FUSED:
-        fused = LIGER if mode == "liger" else COMPILED
-        per = Moved(*(each * wide for each in fused[backward]))
-    elif mode == "autocast":
-        per = AUTOCAST[backward]
+    """Bytes that one layer moves for one token outside of its products and scores."""
+    if mode == "compiled":
+        normed = arch.qk_norm * COMPILED_HEAD_NORM[backward]
+        moved = {
+            (shape, "value"): count + normed * (shape in ("query", "key"))
+            for shape, count in COMPILED[backward].items()
+        }
+        parts = _bytes(arch, moved, value_bytes, PARTS)
     else:
-        per = (EAGER if value_bytes == 2 else EAGER_FP32)[backward]
-    norm = LAYER_NORM[backward] * wide if arch.norm == "layernorm" else per.norm
-    query, key = arch.heads * arch.head_dim, arch.kv_heads * arch.head_dim
-    activation = per.activation if arch.gated else PLAIN_ACTIVATION[backward] * wide
-    found: float = LAYER_BYTES(
-        normed=arch.norms_per_layer * arch.hidden,
-        norm_bytes=norm,
-        heads_normed=arch.qk_norm * (query + key),
-        head_norm_bytes=per.head_norm,
-        hidden=arch.hidden,
-        stream_bytes=per.stream,
-        intermediate=0 if sparse else arch.intermediate,
-        activation_bytes=activation,
-        query_width=query,
-        query_bytes=per.query,
-        key_width=key,
-        key_bytes=per.key,
-    )
-    if sparse:
-        found += ROUTED_BYTES(
-            tokens=1,
-            experts_per_token=arch.experts_per_token,
-            hidden=arch.hidden,
-            hidden_bytes=ROUTED[backward] * wide,
-            intermediate=arch.expert_intermediate,
-            activation_bytes=activation,
-        )
-    return found
+        setting = setting_of(mode, value_bytes, attention, sparse, trained)
+        parts = tape_bytes(arch, setting, backward, PARTS)
+    return float(LAYER_BYTES(**parts))
 
 
-def layers_bytes(arch: Architecture, mode: Mode, value_bytes: int, *, backward: bool) -> float:
+@lru_cache(maxsize=512)
+def score_bytes(arch: Architecture, mode: Mode, value_bytes: int, backward: bool) -> float:
+    """Bytes that eager attention moves for one score: scaled, masked, normalised, and back."""
+    setting = setting_of(mode, value_bytes, "eager", arch.sparse_layers > 0)
+    of_all = tape_bytes(arch, setting, backward, {"scores": ("score",)})["scores"]
+    return of_all / max(arch.heads, 1)
+
+
+def layers_bytes(
+    arch: Architecture,
+    mode: Mode,
+    value_bytes: int,
+    backward: bool,
+    attention: str = "sdpa",
+    trained: bool = True,
+) -> float:
     """The same of all layers of both kinds."""
-    dense = arch.layers - arch.sparse_layers
-    found = dense * layer_bytes(arch, mode, value_bytes, backward) if dense else 0.0
-    if arch.sparse_layers:
-        found += arch.sparse_layers * layer_bytes(arch, mode, value_bytes, backward, True)
-    return found
+    dense, sparse = arch.layers - arch.sparse_layers, arch.sparse_layers
+    return sum(
+        count * layer_bytes(arch, mode, value_bytes, backward, routes, attention, trained)
+        for count, routes in ((dense, False), (sparse, True))
+        if count
+    )
 
 
 def loss_bytes(
@@ -173,32 +209,25 @@ def loss_bytes(
     return LOSS_BYTES(tokens=tokens, vocab=vocab, value_bytes_moved=moved)
 
 
-ROUTER_KERNELS = 20
-"""Scores, the best of them, a sort, copies and offsets, and the sum over a token's experts."""
 USUAL_KERNELS = 40
 """Of a Llama layer's forward: seven projections, attention, two norms of eight, rotary embedding
 of ten, two sums, the activation's two, and two copies."""
 
 
+@lru_cache(maxsize=512)
 def layer_kernels(
     arch: Architecture, mode: Mode, attention: str, adapted: int, *, autocast: bool = False
 ) -> int:
     """Kernels that one layer's forward launches; ``adapted`` projections have adapters.
 
     ``autocast`` casts each projection's input and weight beside Liger's kernels, too; a compiler's
-    have the casts in them.
+    have the casts in them, and turn queries and keys apart.
     """
-    one = mode in FUSED or arch.norm == "layernorm"
-    norms = (arch.norms_per_layer + 2 * arch.qk_norm) * (1 if one else 8)
-    rotary = (2 if mode in FUSED else 10) * arch.rotary
-    projections = (1 if arch.fused_qkv else 3) + 1 + (2 if arch.fused_gate_up else 2 + arch.gated)
-    activation = 1 if mode in FUSED or not arch.gated else 2
-    scores = 6 if attention == "eager" else 0
-    cast = mode == "autocast" or (autocast and mode != "compiled")
-    casts = 2 * projections if cast else 0
-    router = ROUTER_KERNELS if arch.experts else 0
-    kernels = norms + rotary + projections + activation + scores + casts + router
-    return kernels + 5 + 6 * adapted
+    casts = mode == "autocast" or (autocast and mode != "compiled")
+    setting = setting_of(mode, 2, attention, arch.sparse_layers > 0)
+    if casts:
+        setting = setting._replace(precision="autocast-bf16")
+    return len(kernels_of(arch, setting)) + (mode == "compiled") + 6 * adapted
 
 
 class Adapted(NamedTuple):

@@ -1,19 +1,26 @@
 """How many parameters a decoder has, weight by weight, and how many LoRA trains.
 
-Closed form from an :class:`~planner.catalog.architecture.Architecture`; the names are
-those of the transformers 5.23.0 modules, with ``{layer}`` for the layer's index, and
-the counts equal the modules' exactly. Models with measured coefficients have a list of
-their weights beside them.
+A fold over the tape of a layer (:mod:`planner.formulas.activations.decoder`): the weights of its
+products and norms, by the names of the transformers 5.23.0 modules, with ``{layer}`` for the index
+of the layer; the counts equal the modules' exactly. Models with measured coefficients have a list
+of their weights beside them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Literal, get_args
 
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
+from planner.formulas.activations.decoder import layer_record
+from planner.formulas.activations.kinds import KINDS
+from planner.formulas.activations.setting import PLAIN
+from planner.formulas.activations.tape import Scale
+from planner.formulas.activations.terms import sizes_of_a_token
 
 WeightKind = Literal[
     "embedding", "position", "linear", "bias", "norm", "lm_head", "router", "experts"
@@ -36,7 +43,7 @@ class Weight:
     count: int
     """Layers that have it; 1 for the model's own."""
     in_features: int = 0
-    """Width of the input of a linear weight, or of each expert's; 0 for other kinds."""
+    """Width of the input of a matrix, or of each expert's; 0 for other kinds."""
     out_features: int = 0
     layers: tuple[int, ...] = ()
     """Indices of the layers that have it, where not all have one; else empty."""
@@ -68,11 +75,8 @@ class Weight:
 
 @lru_cache(maxsize=256)
 def weights(architecture: Architecture, head: Head = "lm") -> tuple[Weight, ...]:
-    """Every parameter tensor, in the order of the modules; a tied head is not repeated."""
-    bodies = {"gpt2": _gpt2_body, "gpt_neox": _gpt_neox_body}
-    body = bodies.get(architecture.family, _rotary_body)
-    if architecture.measured:
-        body = _measured_body
+    """Every parameter tensor, in the order of a forward; a tied head is not repeated."""
+    body = _measured_body if architecture.measured else _body
     return (*body(architecture), *_head(architecture, head))
 
 
@@ -92,10 +96,24 @@ def active_parameter_count(architecture: Architecture) -> int:
     return parameter_count(architecture) - routed + active_experts_parameter_count(architecture)
 
 
+@lru_cache(maxsize=256)
 def active_experts_parameter_count(architecture: Architecture) -> int:
     """Parameters of the routed experts that one token is sent to."""
     share = architecture.experts_per_token / max(architecture.experts, 1)
     return round(sum(weight.total_elements for weight in _routed(architecture)) * share)
+
+
+@lru_cache(maxsize=256)
+def projections_parameter_count(architecture: Architecture) -> int:
+    """Weights of the layers' matrices that every token meets.
+
+    Of a measured model all weights but the experts', since its list gives some matrices no widths.
+    """
+    if architecture.measured:
+        active = active_layers_parameter_count(architecture)
+        return active - active_experts_parameter_count(architecture)
+    met = (one for one in layer_weights(architecture) if one.kind in ("linear", "router"))
+    return _elements(tuple(met))
 
 
 @lru_cache(maxsize=256)
@@ -158,162 +176,85 @@ def _elements(found: tuple[Weight, ...]) -> int:
     return sum(weight.total_elements for weight in found)
 
 
-class _Body:
-    """Collects weights in the order of the modules; ``{layer}`` in a name means every layer."""
+MODULES = {
+    "gpt2": ("transformer", "h", "wte", "ln_f"),
+    "gpt_neox": ("gpt_neox", "layers", "embed_in", "final_layer_norm"),
+}
+USUAL_MODULES = ("model", "layers", "embed_tokens", "norm")
+"""What a body is called, its layers, its table of embeddings and its last norm."""
 
-    def __init__(self, arch: Architecture) -> None:
-        self.arch = arch
-        self.found: list[Weight] = []
 
-    def add(
-        self,
-        name: str,
-        kind: WeightKind,
-        elements: int,
-        *,
-        shape: tuple[int, int] = (0, 0),
-        layers: tuple[int, ...] = (),
-    ) -> None:
-        """One tensor, or one in each of ``layers``; all of them where none are named."""
-        count = (len(layers) or self.arch.layers) if "{layer}" in name else 1
-        partial = layers if len(layers) < self.arch.layers else ()
-        ins, outs = shape
-        weight = Weight(
-            name=name,
-            kind=kind,
-            elements=elements,
-            count=count,
-            in_features=ins,
-            out_features=outs,
-            layers=partial,
+def _body(a: Architecture) -> Iterator[Weight]:
+    """The layers' weights as their tape has them, between the embeddings and the last norm."""
+    model, layers, table, last = MODULES.get(a.family, USUAL_MODULES)
+    yield _weight(f"{model}.{table}.weight", "embedding", a.vocab * a.hidden)
+    if a.learned_positions:
+        yield _weight(f"{model}.wpe.weight", "position", a.learned_positions * a.hidden)
+    found: dict[Weight, list[int]] = {}
+    dense = a.dense_layers if a.experts else range(a.layers)
+    for sparse in (True, False):
+        places = [layer for layer in range(a.layers) if (layer in dense) != sparse]
+        for weight in _of_layer(a, f"{model}.{layers}.{{layer}}.", sparse) if places else ():
+            found.setdefault(weight, []).extend(places)
+    for weight, places in found.items():
+        some = tuple(sorted(places)) if len(places) < a.layers else ()
+        yield replace(weight, count=len(places), layers=some)
+    yield from _norm(a, f"{model}.{last}", a.hidden)
+
+
+def _of_layer(a: Architecture, prefix: str, sparse: bool) -> Iterator[Weight]:
+    """One layer's products and norms, in the order in which it runs them."""
+    sizes = sizes_of_a_token(a)
+    for one in layer_record(a, PLAIN._replace(sparse=sparse)).modules:
+        path = prefix + one.path
+        if isinstance(one, Scale):
+            yield from _norm(a, path, int(KINDS[one.shape, "value"].of(sizes)))
+            continue
+        rows, ins, outs = (
+            int(KINDS[shape, "value"].of(sizes)) for shape in (one.rows, one.given, one.made)
         )
-        self.found.append(weight)
-
-    def linear(
-        self, name: str, ins: int, outs: int, *, bias: bool, layers: tuple[int, ...] = ()
-    ) -> None:
-        """A linear layer's matrix and, where it has one, its bias."""
-        self.add(f"{name}.weight", "linear", ins * outs, shape=(ins, outs), layers=layers)
-        if bias:
-            self.add(f"{name}.bias", "bias", outs, layers=layers)
-
-    def norm(self, name: str, size: int) -> None:
-        """A norm's scale and, for LayerNorm, its shift."""
-        self.add(f"{name}.weight", "norm", size)
-        if self.arch.norm == "layernorm":
-            self.add(f"{name}.bias", "norm", size)
-
-    def table(self, name: str, rows: int, kind: WeightKind = "embedding") -> None:
-        """A table of hidden vectors."""
-        self.add(f"{name}.weight", kind, rows * self.arch.hidden)
-
-    def mlp(self, up: tuple[str, ...], down: str, width: int, layers: tuple[int, ...] = ()) -> None:
-        """Projections up to ``width`` and down again."""
-        a = self.arch
-        for name in up:
-            self.linear(name, a.hidden, width, bias=a.mlp_bias, layers=layers)
-        self.linear(down, a.intermediate, a.hidden, bias=a.mlp_bias, layers=layers)
+        shape = ins // rows, outs // rows
+        if one.rows == "routed":
+            yield _weight(path, "experts", a.experts * prod(shape), shape)
+            continue
+        kind: WeightKind = "router" if one.made == "router" else "linear"
+        yield _weight(f"{path}.weight", kind, prod(shape), shape)
+        if one.bias:
+            yield _weight(f"{path}.bias", "bias", shape[1])
 
 
-def _rotary_body(a: Architecture) -> list[Weight]:
-    """Llama and everything that keeps its module names."""
-    body, layer = _Body(a), "model.layers.{layer}."
-    attention, mlp = f"{layer}self_attn.", f"{layer}mlp."
-    query, key = a.heads * a.head_dim, a.kv_heads * a.head_dim
-    body.table("model.embed_tokens", a.vocab)
-    parts = {"q_proj": query, "k_proj": key, "v_proj": key}
-    if a.fused_qkv:
-        parts = {"qkv_proj": query + 2 * key}
-    for name, width in parts.items():
-        body.linear(attention + name, a.hidden, width, bias=a.qkv_bias)
-    body.linear(f"{attention}o_proj", query, a.hidden, bias=a.o_bias)
-    if a.qk_norm:
-        whole = a.qk_norm_whole
-        body.norm(f"{attention}q_norm", query if whole else a.head_dim)
-        body.norm(f"{attention}k_norm", key if whole else a.head_dim)
-    gated = (f"{mlp}gate_proj", f"{mlp}up_proj"), f"{mlp}down_proj", a.intermediate
-    if a.sparse_layers:
-        _experts(body, mlp)
-    if a.experts:
-        if a.dense_layers:
-            body.mlp(*gated, a.dense_layers)
-    elif a.fused_gate_up:
-        body.mlp((f"{mlp}gate_up_proj",), f"{mlp}down_proj", 2 * a.intermediate)
-    elif a.gated:
-        body.mlp(*gated)
-    else:
-        body.mlp((f"{mlp}c_fc",), f"{mlp}c_proj", a.intermediate)
-    norms = ["input_layernorm", "post_attention_layernorm"]
-    if a.family == "glm4":
-        norms += ["post_self_attn_layernorm", "post_mlp_layernorm"]
-    elif a.norms_per_layer == 4:
-        norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
-    if a.family in ("olmo2", "olmo3"):
-        norms = ["post_attention_layernorm", "post_feedforward_layernorm"]
-    for name in norms:
-        body.norm(layer + name, a.hidden)
-    body.norm("model.norm", a.hidden)
-    return body.found
+def _norm(a: Architecture, path: str, size: int) -> Iterator[Weight]:
+    """A norm's scale and, for LayerNorm, its shift."""
+    for name in ("weight", "bias") if a.norm == "layernorm" else ("weight",):
+        yield _weight(f"{path}.{name}", "norm", size)
 
 
-def _experts(body: _Body, mlp: str) -> None:
-    """A router and two tensors of all experts in each sparse layer."""
-    a = body.arch
-    sparse = tuple(n for n in range(a.layers) if n not in a.dense_layers)
-    up = a.experts * a.hidden * 2 * a.expert_intermediate
-    body.add(f"{mlp}gate.weight", "router", a.experts * a.hidden, layers=sparse)
-    hidden, inside = a.hidden, a.expert_intermediate
-    for name, size, shape in (
-        ("gate_up_proj", up, (hidden, 2 * inside)),
-        ("down_proj", up // 2, (inside, hidden)),
-    ):
-        body.add(f"{mlp}experts.{name}", "experts", size, shape=shape, layers=sparse)
+def _weight(
+    name: str, kind: WeightKind, elements: int, shape: tuple[int, int] = (0, 0)
+) -> Weight:
+    ins, outs = shape
+    return Weight(
+        name=name, kind=kind, elements=elements, count=1, in_features=ins, out_features=outs
+    )
 
 
-def _gpt2_body(a: Architecture) -> list[Weight]:
-    """GPT-2, whose linear layers are ``Conv1D`` modules with the matrix transposed."""
-    body, layer = _Body(a), "transformer.h.{layer}."
-    body.table("transformer.wte", a.vocab)
-    body.table("transformer.wpe", a.learned_positions, "position")
-    body.norm(f"{layer}ln_1", a.hidden)
-    body.linear(f"{layer}attn.c_attn", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
-    body.linear(f"{layer}attn.c_proj", a.hidden, a.hidden, bias=a.o_bias)
-    body.norm(f"{layer}ln_2", a.hidden)
-    body.mlp((f"{layer}mlp.c_fc",), f"{layer}mlp.c_proj", a.intermediate)
-    body.norm("transformer.ln_f", a.hidden)
-    return body.found
-
-
-def _gpt_neox_body(a: Architecture) -> list[Weight]:
-    """GPT-NeoX, with one projection for q, k and v, and biases."""
-    body, layer = _Body(a), "gpt_neox.layers.{layer}."
-    body.table("gpt_neox.embed_in", a.vocab)
-    body.norm(f"{layer}input_layernorm", a.hidden)
-    body.norm(f"{layer}post_attention_layernorm", a.hidden)
-    body.linear(f"{layer}attention.query_key_value", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
-    body.linear(f"{layer}attention.dense", a.hidden, a.hidden, bias=a.o_bias)
-    body.mlp((f"{layer}mlp.dense_h_to_4h",), f"{layer}mlp.dense_4h_to_h", a.intermediate)
-    body.norm("gpt_neox.final_layer_norm", a.hidden)
-    return body.found
-
-
-def _measured_body(a: Architecture) -> list[Weight]:
+def _measured_body(a: Architecture) -> Iterator[Weight]:
     """The list that stands beside a measured model's coefficients, without its head."""
-    body = _Body(a)
     for name, kind, elements, ins, outs, places in measured.entry(a.measured)["weights"]:
         layers = tuple(n for n, there in enumerate(places) if there == "1")
         if kind != "lm_head":
-            body.add(name, kind, elements, shape=(ins, outs), layers=layers)
-    return body.found
+            some = layers if len(layers) < a.layers else ()
+            count = (len(layers) or a.layers) if "{layer}" in name else 1
+            weight = _weight(name, kind, elements, (ins, outs))
+            yield replace(weight, count=count, layers=some)
 
 
-def _head(a: Architecture, head: Head) -> list[Weight]:
+def _head(a: Architecture, head: Head) -> Iterator[Weight]:
     if head not in get_args(Head):
         raise ValueError(f"head: {head!r} is not one of {', '.join(get_args(Head))}.")
-    top = _Body(a)
     if head == "token-score":
         name = "classifier" if a.family in ("gpt2", "gpt_neox") else "score"
-        top.linear(name, a.hidden, 1, bias=True)
+        yield _weight(f"{name}.weight", "linear", a.hidden, (a.hidden, 1))
+        yield _weight(f"{name}.bias", "bias", 1)
     elif not a.tied:
-        top.add("lm_head.weight", "lm_head", a.vocab * a.hidden, shape=(a.hidden, a.vocab))
-    return top.found
+        yield _weight("lm_head.weight", "lm_head", a.vocab * a.hidden, (a.hidden, a.vocab))

@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import (
-    EMBEDDING_DROPOUT,
+from planner.formulas.activations.layers import (
     LAYER_INPUT,
-    Workload,
+    layer_backward_transient,
+    layer_forward_transient,
+    layer_saved,
+)
+from planner.formulas.activations.model import (
+    EMBEDDING_DROPOUT,
     adapter_copies,
     autocast_weight_copies,
     checkpointed_saved,
     embeddings_leaf,
     given_tables,
-    layer_backward_transient,
-    layer_forward_transient,
-    layer_saved,
     model_saved,
 )
+from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, maximum
 from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.formulas import allocator, logits, state
-from planner.formulas.activations import final_norm_backward
+from planner.formulas.activations.model import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.numeric import Num
 from planner.phases import activations, collectives, reductions, shared_critic, stashed, units

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.formulas import logits
-from planner.formulas.activations import layer_forward_transient
+from planner.formulas.activations.layers import layer_forward_transient
 from planner.formulas.formula import Formula
 from planner.numeric import minimum
 from planner.phases import activations, collectives, positions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.formulas import logits
-from planner.formulas.activations import layer_forward_transient, model_saved
+from planner.formulas.activations.layers import layer_forward_transient
+from planner.formulas.activations.model import model_saved
 from planner.formulas.formula import Formula
 from planner.phases import activations, collectives, positions, units
 from planner.phases.phase import PhasePlan, Work, scoring

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.formulas import generation, sharding
-from planner.formulas.activations import Workload, layer_forward_transient, model_saved
+from planner.formulas.activations.layers import layer_forward_transient
+from planner.formulas.activations.model import model_saved
+from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.phase import Decoding, PhasePlan, Work, occasions, scoring

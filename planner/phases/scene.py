@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from planner.catalog.architecture import Architecture
 from planner.formulas import state
-from planner.formulas.activations import Workload
+from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, minimum
 from planner.phases.memory import Memory, key_of
 from planner.phases.role import Part, Role, head_role, role, with_value_head

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Literal
 
 from planner.formulas import logits, sharding, state
-from planner.formulas.activations import LAYER_INPUT, LEAF
+from planner.formulas.activations.layers import LAYER_INPUT
+from planner.formulas.activations.model import LEAF
 from planner.numeric import Num, minimum
 from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds

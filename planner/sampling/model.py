@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from planner.catalog import Architecture, Gpu, gpu, model
 from planner.formulas import allocator, compute, sampling, state
-from planner.formulas.activations import Workload, layer_forward_transient, model_saved
+from planner.formulas.activations.layers import layer_forward_transient
+from planner.formulas.activations.model import model_saved
+from planner.formulas.activations.workload import Workload
 from planner.formulas.parameters import parameter_count
 from planner.numeric import Num
 from planner.term import Term

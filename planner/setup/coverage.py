@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import Workload
 from planner.formulas.activations.coverage import beyond, refuse_uncovered
+from planner.formulas.activations.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, references
 from planner.plan.facts import Facts, facts_of

@@ -12,7 +12,7 @@ import numpy as np
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
-from planner.formulas.activations import Workload
+from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, some
 from planner.plan import Plan
 from planner.plan.fields import FLASH

@@ -18,9 +18,9 @@ from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
 from planner.formulas.parameters import (
     active_experts_parameter_count,
-    active_layers_parameter_count,
     expert_width,
     layer_weights,
+    projections_parameter_count,
 )
 from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
@@ -53,16 +53,13 @@ def projections(arch: Architecture) -> Shapes:
     found: dict[tuple[int, int], float] = {}
     for weight in layer_weights(arch):
         shape = (weight.in_features, weight.out_features)
-        if weight.kind == "router" and not arch.measured:
-            shape = (arch.hidden, arch.experts)
         if weight.kind in ("linear", "router") and all(shape):
             found[shape] = found.get(shape, 0) + weight.count
-    if arch.measured:
-        listed = sum(inner * outer * count for (inner, outer), count in found.items())
-        left = active_layers_parameter_count(arch) - active_experts_parameter_count(arch) - listed
-        if left > 0:
-            square = (arch.hidden, arch.hidden)
-            found[square] = found.get(square, 0) + left / arch.hidden**2
+    listed = sum(inner * outer * count for (inner, outer), count in found.items())
+    left = projections_parameter_count(arch) - listed
+    if left > 0:
+        square = (arch.hidden, arch.hidden)
+        found[square] = found.get(square, 0) + left / arch.hidden**2
     return tuple(Shape(*shape, count) for shape, count in found.items())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from planner.catalog.efficiencies import Key
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import COMPUTE_SECONDS, compute_rates
-from planner.formulas.memory_bound import SCORE_BYTES, SCORES
+from planner.formulas.memory_bound import SCORE_BYTES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
@@ -111,7 +111,9 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
             factors=assumed,
             look_ups=(look_ups.experts, it.gpu, arch, it.experts_dtype, it.rows),
         )
-    moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
+    ran = arch, it.mode, it.value_bytes, backward
+    # A forward launches the same whatever trains.
+    moved = memory_bound.layers_bytes(*ran, it.attention, trains or not backward)
     if it.adapters:
         yield from _adapters(it, backward)
         moved += _beside_adapters(it, backward)
@@ -134,7 +136,7 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
             tokens=row.tokens,
             row_tokens=row.row_tokens,
             heads=arch.heads,
-            score_bytes=SCORES[backward] * it.value_bytes / 2,
+            score_bytes=memory_bound.score_bytes(*ran),
         )
         size = size + arch.cache_layers * scores
     yield by_memory(it, "elementwise kernels", size)

@@ -12,13 +12,13 @@ from planner import catalog
 from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
 from planner.dryrun.run.spot import measure
-from planner.formulas.activations import (
-    Workload,
+from planner.formulas.activations.layers import (
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
-    model_saved,
 )
+from planner.formulas.activations.model import model_saved
+from planner.formulas.activations.workload import Workload
 from planner.formulas.polynomial import value
 from planner.plan import Plan
 

@@ -17,7 +17,8 @@ from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
 from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.estimate import estimate
-from planner.formulas.activations import Workload, layer_backward_transient, layer_saved
+from planner.formulas.activations.layers import layer_backward_transient, layer_saved
+from planner.formulas.activations.workload import Workload
 from planner.formulas.parameters import parameter_count
 from planner.plan import Plan
 from planner.plan.unmeasured import unmeasured

@@ -10,7 +10,8 @@ from planner import catalog
 from planner.estimate import estimate
 from planner.examples import doc_001, doc_002, dry_runs, unrolled
 from planner.examples.claim import Claim, Working
-from planner.formulas.activations import layer_saved, layers
+from planner.formulas.activations import layers
+from planner.formulas.activations.layers import layer_saved
 from planner.methods.grade.policy_graph import scene_at
 from planner.phases.scene import scene_of
 from planner.plan import Plan

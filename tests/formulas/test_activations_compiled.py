@@ -7,8 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from evidence import Evidence
-from planner.formulas.activations import layer_saved
-from planner.formulas.activations.layers import record_of
+from planner.formulas.activations.layers import layer_saved, record_of
 from real_layers import Case, saved_storages
 
 pytestmark = [

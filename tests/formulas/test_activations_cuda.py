@@ -16,15 +16,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import (
-    Workload,
+from planner.formulas.activations.decoder import Live, layer_record
+from planner.formulas.activations.kinds import Kind
+from planner.formulas.activations.layers import (
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
 )
-from planner.formulas.activations.decoder import Live, layer_record
-from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.setting import Setting
+from planner.formulas.activations.workload import Workload
 from real_layers import Case, heights, saved_storages
 
 

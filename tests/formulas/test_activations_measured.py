@@ -12,16 +12,18 @@ import pytest
 from planner import catalog
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import (
-    Workload,
-    autocast_weight_copies,
-    checkpointed_saved,
-    embeddings_leaf,
+from planner.formulas.activations.layers import (
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
+)
+from planner.formulas.activations.model import (
+    autocast_weight_copies,
+    checkpointed_saved,
+    embeddings_leaf,
     model_saved,
 )
+from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import attention_modules, lora_weights, usual_targets
 from planner.formulas.parameters import (
     active_layers_parameter_count,

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from planner.formulas.activations import (
+from planner.formulas.activations.layers import layer_saved
+from planner.formulas.activations.model import (
     autocast_weight_copies,
     checkpointed_saved,
-    layer_saved,
     model_saved,
 )
 from real_layers import Births, Case, body_of, layers_of, saved_storages

@@ -13,14 +13,14 @@ from dataclasses import asdict, replace
 import pytest
 
 from evidence import Evidence
-from planner.formulas.activations import (
-    checkpointed_saved,
+from planner.formulas.activations.decoder import Live, Record, layer_record
+from planner.formulas.activations.kinds import Kind
+from planner.formulas.activations.layers import (
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
 )
-from planner.formulas.activations.decoder import Live, Record, layer_record
-from planner.formulas.activations.kinds import Kind
+from planner.formulas.activations.model import checkpointed_saved
 from planner.term import Term
 from real_layers import FAMILIES, LATER, Case, Heights, heights, profiled_backward_height
 

@@ -13,12 +13,20 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
+    Starcoder2Config,
+    Starcoder2ForCausalLM,
 )
 
 from planner.catalog import Architecture, custom_gpu, gpu, parse_config
@@ -80,7 +88,13 @@ QWEN3_MOE = Qwen3MoeConfig(
 )
 # The counter knows no grouped product; a loop over experts multiplies the same rows.
 QWEN3_MOE._experts_implementation = "eager"
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 64, "num_attention_heads": 4}
+GROUPED = {**SMALL, "num_key_value_heads": 2, "intermediate_size": 48, "pad_token_id": 0}
 MODELS = [
+    (GPTNeoXForCausalLM, GPTNeoXConfig(intermediate_size=72, **SMALL)),
+    (Olmo2ForCausalLM, Olmo2Config(**GROUPED)),
+    (Phi3ForCausalLM, Phi3Config(**GROUPED)),
+    (Starcoder2ForCausalLM, Starcoder2Config(residual_dropout=0, embedding_dropout=0, **GROUPED)),
     (LlamaForCausalLM, LLAMA),
     (Qwen3ForCausalLM, QWEN3),
     (GPT2LMHeadModel, GPT2),

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from planner.formulas.activations import autocast_weight_copies
 from planner.formulas.activations.decoder import Live
 from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.layers import record_of
+from planner.formulas.activations.model import autocast_weight_copies
 from planner.formulas.activations.setting import Setting
 from real_layers import MIDDLE, Births, Case, heights, profiled_backward_height, saved_storages
 

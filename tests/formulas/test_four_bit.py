@@ -8,7 +8,8 @@ import pytest
 
 from planner import catalog
 from planner.estimate import estimate
-from planner.formulas.activations import Workload, layer_forward_transient, layer_saved
+from planner.formulas.activations.layers import layer_forward_transient, layer_saved
+from planner.formulas.activations.workload import Workload
 from planner.plan import Plan, try_plan
 
 QLORA = {"method": "sft", "finetuning": "qlora", "gpus": 1, "prompt_tokens": 256}

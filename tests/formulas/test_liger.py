@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from planner import catalog
-from planner.formulas.activations import Workload, layer_backward_transient, layer_saved
+from planner.formulas.activations.layers import layer_backward_transient, layer_saved
 from planner.formulas.activations.liger import refuse_without_kernels
+from planner.formulas.activations.workload import Workload
 from planner.plan import Plan, try_plan
 
 ROWS, TOKENS = 3, 512

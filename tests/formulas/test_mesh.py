@@ -23,9 +23,9 @@ from mesh_tape import (
     recorded,
 )
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations import Workload
 from planner.formulas.activations.setting import Setting, unwrapped
 from planner.formulas.activations.terms import sizes_of
+from planner.formulas.activations.workload import Workload
 
 DIVIDED = [("eager", 1), ("eager", 2), ("eager", 4), ("sdpa", 1), ("sdpa", 2)]
 RANKS = range(real_mesh.STAGES)

@@ -1,8 +1,9 @@
 """Kernels of a real layer, counted as torch dispatches them: how many, and bytes in and out.
 
 Views move nothing; products and attention are counted apart, since they are limited by something
-else. A layer is what two layers have beyond one, and a token what twice the tokens have beyond
-once, so that weights' own casts fall out. On tensors without data.
+else, and so is the mask that attention turns into a bias (``where``). A layer is what two layers
+have beyond one, and a token what twice the tokens have beyond once, so that weights' own casts fall
+out. Several rows, since heads of a single one are laid out without a copy. On tensors without data.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 MOVE_NOTHING = {
     *("view", "t", "transpose", "unsqueeze", "expand", "slice", "select", "detach", "alias"),
     *("_unsafe_view", "permute", "split", "empty", "empty_like", "new_empty", "scalar_tensor"),
+    *("squeeze", "where"),
 }
-PRODUCTS = ("mm", "addmm", "bmm")
-TOKENS = 256
+PRODUCTS = ("mm", "addmm", "bmm", "_grouped_mm")
+TOKENS, ROWS = 256, 2
 
 
 class Counted(NamedTuple):
@@ -41,7 +43,9 @@ class _Counter(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if func.namespace != "aten" or name in MOVE_NOTHING:
             return out
-        tensors = [t for t in tree_leaves((args, kwargs, out)) if isinstance(t, torch.Tensor)]
+        # Zeros in the likeness of a tensor read nothing of it.
+        given = () if name == "new_zeros" else (args, kwargs)
+        tensors = [t for t in tree_leaves((given, out)) if isinstance(t, torch.Tensor)]
         self.kernels += 1
         if name not in PRODUCTS and "scaled_dot_product" not in name:
             self.moved += sum(map(_bytes, tensors))
@@ -58,10 +62,11 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 def _run(config: PretrainedConfig, tokens: int, attention: str, how: str) -> tuple[Any, Any]:
     config._attn_implementation = attention
-    dtype = torch.bfloat16 if how == "bf16" else torch.float32
+    dtype = torch.float32 if how in ("fp32", "autocast") else torch.bfloat16
     with FakeTensorMode(allow_non_fake_inputs=True):
-        body = AutoModelForCausalLM.from_config(config, dtype=dtype).model
-        hidden = torch.zeros(1, tokens, config.hidden_size, dtype=dtype, requires_grad=True)
+        body = AutoModelForCausalLM.from_config(config, dtype=dtype).base_model
+        body.requires_grad_(how != "frozen")
+        hidden = torch.zeros(ROWS, tokens, config.hidden_size, dtype=dtype, requires_grad=True)
         with (
             torch.autocast("cpu", dtype=torch.bfloat16, enabled=how == "autocast"),
             _Counter() as forward,
@@ -86,6 +91,6 @@ def layer(
         moved = {at: passes[which].moved for at, passes in found.items()}
         once, twice = (moved[2, at] - moved[1, at] for at in (TOKENS, 2 * TOKENS))
         kernels = found[2, TOKENS][which].kernels - found[1, TOKENS][which].kernels
-        return Counted((twice - once) / TOKENS, kernels)
+        return Counted((twice - once) / (ROWS * TOKENS), kernels)
 
     return counted(0), counted(1)

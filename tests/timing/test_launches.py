@@ -65,7 +65,7 @@ def test_constants_are_those_of_the_measurement() -> None:
 
 def test_the_number_of_kernels_says_a_quarter_too_much_to_a_tenth_too_little() -> None:
     plain = slopes("plain")
-    for switch, kernels in (("autocast", 54), ("lora", 82)):
+    for switch, kernels in (("autocast", 53), ("lora", 82)):
         for name, seconds in slopes(switch).items():
             if name != "update":
                 of = seconds / (plain[name] * kernels / USUAL_KERNELS)
@@ -137,7 +137,9 @@ def test_ligers_kernels_are_cast_under_autocast_as_well() -> None:
     wide = {"master_dtype": "fp32", "gradient_dtype": "fp32", "liger": True}
     found = terms(plan(**SHORT, **wide), "policy forward")[LAUNCHED].inputs
     narrow = terms(plan(**SHORT, liger=True), "policy forward")[LAUNCHED].inputs
-    assert found["kernels"] == narrow["kernels"] + 2 * 7
+    # Seven weights, three biases, and the inputs of all projections but those that give the stream
+    # back, which attention and the gated product hand over in half precision.
+    assert found["kernels"] == narrow["kernels"] + 7 + 3 + 5
     arch = facts_of(plan()).policy
     compiled = [layer_kernels(arch, "compiled", "sdpa", 0, autocast=cast) for cast in (False, True)]
     assert compiled[0] == compiled[1]

@@ -12,11 +12,11 @@ from transformers import GPT2Config, LlamaConfig, PretrainedConfig, Qwen3Config
 from planner.catalog import Architecture, parse_config
 from planner.formulas.memory_bound import (
     FUSED,
-    SCORES,
     adapter_bytes,
     layer_bytes,
     layer_kernels,
     loss_bytes,
+    score_bytes,
 )
 from timing.dispatched import TOKENS, Counted, layer
 from timing.fused import compiled_bytes
@@ -72,7 +72,8 @@ def test_a_layer_launches_as_many_kernels_as_torch_does(kind: Any) -> None:
 def test_eager_attention_moves_its_square_of_scores() -> None:
     """Twice the row has twice the scores a token, beside what the layer moves anyway."""
     quick, slow = (counted(LlamaConfig, "bf16", how) for how in ("sdpa", "eager"))
-    for which, each in enumerate(SCORES):
+    for which in (0, 1):
+        each = score_bytes(architecture(LlamaConfig), "eager", 2, bool(which))
         # A square's slope over rows of 1 and 2 times TOKENS is three rows' worth a token.
         more = slow[which].bytes_a_token - quick[which].bytes_a_token
         assert more == pytest.approx(3 * TOKENS * SIZES["num_attention_heads"] * each, rel=0.1)

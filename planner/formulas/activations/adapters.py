@@ -99,4 +99,4 @@ def _folded(layer: Layer, name: str, factors: list[Tensor | None]) -> Tensor:
             weight_gradient(layer, one, width)
         return [None]
 
-    return op.record(output, shape, width, operands, backward, saved)
+    return op.record(output, shape, width, operands, backward, saved, closed=True)

@@ -6,7 +6,7 @@ from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.kernels import Attended, Heads, kernel
 from planner.formulas.activations.linears import linear, residual_dropout
-from planner.formulas.activations.norms import head_norm, rms_norm
+from planner.formulas.activations.norms import head_norm, whole_norm
 from planner.formulas.activations.setting import GLM, OLMO, Layer
 from planner.formulas.activations.tape import Storage, Tensor
 
@@ -31,13 +31,13 @@ def attention(
         key_states, value_states = _cached(key_states, value_states)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
     path = "attention.dense" if neox else "self_attn.o_proj"
-    attn_output = linear(layer, attn_output, "hidden", "attention projection", path)
+    attn_output = _output(layer, attn_output, path)
     return residual_dropout(layer, attn_output, "dropped attention output"), attn_weights
 
 
 def gpt2_attention(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Attended:
     """GPT-2: one projection split in three views, no rotation, dropout at the end."""
-    fused = linear(layer, hidden_states, FUSED, "query, key and value", "attn.c_attn")
+    fused = _fused(layer, hidden_states, "attn.c_attn")
     query_states, key_states, value_states = op.split(fused, ("query", "key", "key"))
     del fused
     if layer.setting.attention == "eager":
@@ -46,8 +46,16 @@ def gpt2_attention(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> 
     if layer.setting.cached:
         key_states, value_states = _cached(key_states, value_states)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
-    attn_output = linear(layer, attn_output, "hidden", "attention projection", "attn.c_proj")
+    attn_output = _output(layer, attn_output, "attn.c_proj")
     return residual_dropout(layer, attn_output, "dropped attention output"), attn_weights
+
+
+def _output(layer: Layer, x: Tensor, path: str) -> Tensor:
+    return linear(layer, x, "hidden", "attention projection", path, bias=layer.arch.o_bias)
+
+
+def _fused(layer: Layer, x: Tensor, path: str) -> Tensor:
+    return linear(layer, x, FUSED, "query, key and value", path, bias=layer.arch.qkv_bias)
 
 
 def _copies(layer: Layer) -> tuple[str, str, str]:
@@ -65,29 +73,32 @@ def _separate_heads(layer: Layer, hidden_states: Tensor) -> Heads:
     if layer.setting.liger:  # its rotation hands them back by token
         query_copy = key_copy = ""
     heads: list[Tensor] = []
-    for shape, name, path, copied in (
-        ("query", "query", "q_proj", query_copy),
-        ("key", "key", "k_proj", key_copy),
-        ("key", "value", "v_proj", value_copy),
+    for shape, name, copied in (
+        ("query", "query", query_copy),
+        ("key", "key", key_copy),
+        ("key", "value", value_copy),
     ):
         plural = "queries" if name == "query" else f"{name}s"
-        projected = linear(layer, hidden_states, shape, plural, f"self_attn.{path}")
+        path = f"self_attn.{name[0]}_"
+        projected = linear(
+            layer, hidden_states, shape, plural, f"{path}proj", bias=arch.qkv_bias
+        )
         if arch.qk_norm_whole and name != "value":
-            projected = rms_norm(layer, projected, "token", f"{name} norm")
+            projected = whole_norm(layer, projected, f"{name} norm", f"{path}norm")
         elif arch.qk_norm and name != "value" and arch.family != "gemma3_text":
-            projected = head_norm(layer, op.view(projected, shape), f"{name} norm")
+            projected = head_norm(layer, op.view(projected, shape), f"{name} norm", f"{path}norm")
         heads.append(op.view(projected, shape, copied=copied))
         del projected
     query, key, value = heads
     del heads
     if arch.qk_norm and arch.family == "gemma3_text":
-        query = head_norm(layer, query, "query norm")
-        key = head_norm(layer, key, "key norm")
+        query = head_norm(layer, query, "query norm", "self_attn.q_norm")
+        key = head_norm(layer, key, "key norm", "self_attn.k_norm")
     return query, key, value
 
 
 def _fused_heads(layer: Layer, hidden_states: Tensor) -> Heads:
-    fused = linear(layer, hidden_states, FUSED, "query, key and value", "self_attn.qkv_proj")
+    fused = _fused(layer, hidden_states, "self_attn.qkv_proj")
     query, key, value = (op.piece(fused, shape) for shape in ("query", "key", "key"))
     query_copy, key_copy, value_copy = _copies(layer)
     query = op.view(query, "query", copied=query_copy)
@@ -98,8 +109,7 @@ def _fused_heads(layer: Layer, hidden_states: Tensor) -> Heads:
 
 def _interleaved_heads(layer: Layer, hidden_states: Tensor) -> Heads:
     """GPT-NeoX: query, key and value of a head lie side by side; three views of one product."""
-    path = "attention.query_key_value"
-    qkv = linear(layer, hidden_states, FUSED, "query, key and value", path)
+    qkv = _fused(layer, hidden_states, "attention.query_key_value")
     qkv = op.view(qkv, FUSED, copied=FUSED if layer.arch.heads > 1 else "")
     query, key, value = op.split(qkv, ("query", "key", "key"))
     return query, key, value
@@ -146,12 +156,12 @@ def _rotated(
 
 
 Parts = tuple[Tensor, Tensor]
-"""The part of every head that is rotated, in its shape, and the rest in the whole's."""
+"""The part of every head that is rotated, and the rest."""
 
 
 def _parts(states: Tensor, shape: str, partial: bool) -> Parts:
     turned = op.piece(states, f"rotated {shape}") if partial else states
-    return turned, op.piece(states, shape)
+    return turned, op.piece(states, f"unrotated {shape}")
 
 
 def _turned(parts: Parts, cos: Tensor, sin: Tensor) -> Tensor:
@@ -159,7 +169,7 @@ def _turned(parts: Parts, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _joined(turned: Tensor, parts: Parts) -> Tensor:
-    shape = parts[1].shape
+    shape = parts[1].shape.removeprefix("unrotated ")
     return op.join((turned, parts[1]), shape, f"rotated {PLURAL[shape]}")
 
 

@@ -13,24 +13,13 @@ from collections import Counter
 from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations.decoder import Live, Record
+from planner.formulas.activations.decoder import Live, Record, layer_record
 from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.linears import weight_shape
-from planner.formulas.activations.setting import Setting
-from planner.formulas.activations.tape import Label
+from planner.formulas.activations.setting import PLAIN, Setting
+from planner.formulas.activations.tape import Label, Product
 
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
-
-PROJECTIONS = {
-    "self_attn.q_proj": ("hidden", "query", "queries"),
-    "self_attn.k_proj": ("hidden", "key", "keys"),
-    "self_attn.v_proj": ("hidden", "key", "values"),
-    "self_attn.o_proj": ("query", "hidden", "attention projection"),
-    "mlp.gate_proj": ("hidden", "intermediate", "gate projection"),
-    "mlp.up_proj": ("hidden", "intermediate", "up projection"),
-    "mlp.down_proj": ("intermediate", "hidden", "MLP output"),
-}
-"""Path of every projection to the shape it reads, the shape it makes, and its name."""
 
 
 def refuse_compiled(arch: Architecture, setting: Setting) -> None:
@@ -62,7 +51,7 @@ def compiled_record(arch: Architecture, setting: Setting) -> Record:
     refuse_compiled(arch, setting)
     stream: Label = (Kind("hidden", setting.weight), "layer input")
     attention = _attention(arch, setting)
-    mlp = _mlp(setting)
+    mlp = _mlp(arch, setting)
     saved = Counter([stream, (Kind("token", "fp32"), "attention norm 1/rms"), *attention, *mlp])
     gradient: Label = (Kind("hidden", setting.weight), "gradient of layer output")
     value = setting.value
@@ -114,10 +103,10 @@ def _attention(arch: Architecture, setting: Setting) -> list[Label]:
             labels.append((Kind(pair, value), "attention mask as a bias"))
         if setting.trains == "lora":
             labels += _inputs(setting, ("o_proj",), "query", "adapter input of attention output")
-    return [*labels, *_weights(setting, "self_attn")]
+    return [*labels, *_weights(arch, setting, "self_attn")]
 
 
-def _mlp(setting: Setting) -> list[Label]:
+def _mlp(arch: Architecture, setting: Setting) -> list[Label]:
     value = setting.value
     return [
         (Kind("hidden", value), "attention projection"),
@@ -126,7 +115,7 @@ def _mlp(setting: Setting) -> list[Label]:
         (Kind("intermediate", value), "gate projection"),
         (Kind("intermediate", value), "up projection"),
         *_inputs(setting, ("down_proj",), "intermediate", "gated product"),
-        *_weights(setting, "mlp"),
+        *_weights(arch, setting, "mlp"),
     ]
 
 
@@ -138,17 +127,16 @@ def _inputs(setting: Setting, names: tuple[str, ...], shape: str, label: str) ->
     return [(Kind(shape, "fp32"), label)] if adapted else []
 
 
-def _weights(setting: Setting, module: str) -> list[Label]:
+def _weights(arch: Architecture, setting: Setting, module: str) -> list[Label]:
     """Low-rank outputs of adapters, and the bf16 weights that autocast makes."""
     labels: list[Label] = []
-    for path, (given, made, name) in PROJECTIONS.items():
-        if path.startswith(module):
-            if path in setting.adapted:
-                labels.append((Kind("rank", "fp32"), f"low-rank output of {name}"))
+    for one in layer_record(arch, PLAIN).modules:
+        if isinstance(one, Product) and one.path.startswith(module):
+            if one.path in setting.adapted:
+                labels.append((Kind("rank", "fp32"), f"low-rank output of {one.name}"))
             if setting.autocast:
-                labels.append(
-                    (Kind(weight_shape(given, made), setting.value), f"bf16 weight of {name}")
-                )
+                kind = Kind(weight_shape(one.given, one.made), setting.value)
+                labels.append((kind, f"bf16 weight of {one.name}"))
     return labels
 
 

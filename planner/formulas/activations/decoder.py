@@ -23,7 +23,9 @@ from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import GLM, OLMO, Layer, Setting, own_tables, rotary_width
 from planner.formulas.activations.tape import (
     Gradients,
+    Kernel,
     Label,
+    Module,
     Node,
     Storage,
     Tape,
@@ -53,21 +55,31 @@ def decoder_layer(
     if arch.family == "gpt_neox":
         return _gpt_neox(layer, hidden_states, cos, sin, mask)
     before, after = arch.family not in OLMO, arch.family in OLMO or arch.norms_per_layer == 4
+    after_attention, before_mlp, after_mlp = _norm_paths(arch)
     residual = hidden_states
     if before:
-        hidden_states = norm(layer, hidden_states, "attention norm")
+        hidden_states = norm(layer, hidden_states, "attention norm", "input_layernorm")
     # Eager attention returns its weights, and the layer's frame holds them to its end.
     hidden_states, _ = layer.wrap("attention", attention)(layer, hidden_states, cos, sin, mask)
     if after:
-        hidden_states = norm(layer, hidden_states, "norm after attention")
+        hidden_states = norm(layer, hidden_states, "norm after attention", after_attention)
     hidden_states = op.add(residual, hidden_states, "hidden states after attention")
     residual = hidden_states
     if before:
-        hidden_states = norm(layer, hidden_states, "MLP norm")
+        hidden_states = norm(layer, hidden_states, "MLP norm", before_mlp)
     hidden_states = layer.wrap("mlp", _mlp(layer))(layer, hidden_states)
     if after:
-        hidden_states = norm(layer, hidden_states, "norm after MLP")
+        hidden_states = norm(layer, hidden_states, "norm after MLP", after_mlp)
     return op.add(residual, hidden_states, "layer output")
+
+
+def _norm_paths(arch: Architecture) -> tuple[str, str, str]:
+    """Modules of the norms after attention, before the MLP and after it, where there are such."""
+    after_attention = "post_attention_layernorm"
+    if arch.family == "glm4":
+        return "post_self_attn_layernorm", after_attention, "post_mlp_layernorm"
+    before_mlp = "pre_feedforward_layernorm" if arch.norms_per_layer == 4 else after_attention
+    return after_attention, before_mlp, "post_feedforward_layernorm"
 
 
 def _mlp(layer: Layer) -> Callable[[Layer, Tensor], Tensor]:
@@ -80,11 +92,11 @@ def _mlp(layer: Layer) -> Callable[[Layer, Tensor], Tensor]:
 
 def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "attention norm")
+    hidden_states = norm(layer, hidden_states, "attention norm", "ln_1")
     attn_output, _ = layer.wrap("attention", gpt2_attention)(layer, hidden_states, mask)
     hidden_states = op.add(attn_output, residual, "hidden states after attention")
     residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "MLP norm")
+    hidden_states = norm(layer, hidden_states, "MLP norm", "ln_2")
     feed_forward_hidden_states = layer.wrap("mlp", plain_mlp)(layer, hidden_states)
     return op.add(residual, feed_forward_hidden_states, "layer output")
 
@@ -93,12 +105,13 @@ def _gpt_neox(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Tensor:
     parallel = layer.arch.parallel_residual
-    normed = norm(layer, hidden_states, "attention norm")
+    normed = norm(layer, hidden_states, "attention norm", "input_layernorm")
     attn_output, _ = layer.wrap("attention", attention)(layer, normed, cos, sin, mask)
     del normed
     if not parallel:
         attn_output = op.add(attn_output, hidden_states, "hidden states after attention")
-    normed = norm(layer, hidden_states if parallel else attn_output, "MLP norm")
+    path = "post_attention_layernorm"
+    normed = norm(layer, hidden_states if parallel else attn_output, "MLP norm", path)
     mlp_output = layer.wrap("mlp", plain_mlp)(layer, normed)
     del normed
     if not parallel:
@@ -121,6 +134,10 @@ class Record:
     recomputed: tuple[Live, ...] = ()
     """Peaks of a forward that a checkpoint runs again, as far as it runs, beside the gradients
     that are there when it begins."""
+    modules: tuple[Module, ...] = ()
+    """What multiplies or scales by a weight, in the order of the forward."""
+    kernels: tuple[tuple[Kernel, ...], tuple[Kernel, ...]] = ((), ())
+    """What the forward launches, and the backward."""
 
 
 @lru_cache(maxsize=512)
@@ -161,9 +178,10 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     output = decoder_layer(Layer(tape, arch, setting), hidden_states, cos, sin, mask)
     middle = len(tape.events)
     forward = _peaks(tape, start, middle, outside)
+    modules, launched = tuple(tape.modules), len(tape.kernels)
     if output.node is None:
         tape.kept.clear()
-        return Record(Counter(), forward, ())
+        return Record(Counter(), forward, (), (), modules, (tuple(tape.kernels), ()))
     root, width = output.node, output.width
     del hidden_states, output  # the output itself belongs to the next layer
     if own:
@@ -176,7 +194,9 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     backward = _peaks(tape, begin, len(tape.events), outside)
     tape.kept.clear()  # each refers to the tape
     arrived = tape.live(tape.first_use) - outside - saved
-    return Record(saved, forward, backward, tuple(peak + arrived for peak in again))
+    recomputed = tuple(peak + arrived for peak in again)
+    kernels = tuple(tape.kernels[:launched]), tuple(tape.kernels[launched:])
+    return Record(saved, forward, backward, recomputed, modules, kernels)
 
 
 def _tables(tape: Tape, width: str, names: tuple[str, str]) -> list[Tensor]:

@@ -15,7 +15,7 @@ from planner.formulas.activations import adapters
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.linears import activated, linear, weight_gradient
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Gradients, Storage, Tensor
+from planner.formulas.activations.tape import Gradients, Product, Storage, Tensor
 
 
 def sparse_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
@@ -44,11 +44,12 @@ def _router(layer: Layer, hidden_states: Tensor) -> tuple[Tensor, Tensor, Storag
 def _normalised(values: Tensor) -> Tensor:
     """``values /= values.sum()``, in place: autograd keeps the values from before."""
     tape = values.tape
+    tape.launch()
     # Its gradient is spread over the experts by a view.
     total = op.copy(values, "sum of chosen probabilities", "token")
     saved: tuple[Storage, ...] = ()
     if values.node is not None:
-        saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division"))
+        saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division", ()))
     wanted = (op.signature(values), op.signature(total))
 
     def backward(_: Gradients) -> Gradients:
@@ -66,30 +67,31 @@ def _grouped_experts(
 ) -> Tensor:
     tape = layer.tape
     changed = adapters.activated(layer)
-    expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted")
+    expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted", ())
+    # Sorting gives both at once.
     perm = tape.new("routed", "int64", "order of the routed tokens")
-    rows = tape.new("routed", "int64", "token of each routed row")
+    rows = tape.new("routed", "int64", "token of each routed row", ())
     selected = _gathered(hidden_states, "routed hidden", "routed tokens", rows)
     del rows
     weights_g = _gathered(sample_weights, "routed", "routing weights, sorted", perm)
-    histc_input = tape.new("routed", "int32", "chosen experts to count")
-    counts = tape.new("expert", "int32", "tokens of each expert")
-    offsets = tape.new("expert", "int32", "last row of each expert")
+    histc_input = tape.new("routed", "int32", "chosen experts to count", ())
+    counts = tape.new("expert", "int32", "tokens of each expert", ())
+    offsets = tape.new("expert", "int32", "last row of each expert", ())
     proj_out = _grouped_linear(
         layer,
         selected,
         "routed gate-up",
         "experts' gate and up projection",
         offsets,
-        changed.of("gate_up_proj"),
+        changed,
     )
     proj_out = _gate(layer, proj_out)
     proj_out = _grouped_linear(
-        layer, proj_out, "routed hidden", "experts' outputs", offsets, changed.of("down_proj")
+        layer, proj_out, "routed hidden", "experts' outputs", offsets, changed
     )
     weighted = op.multiply(proj_out, weights_g, "weighted outputs of experts")
-    inverse = tape.new("routed", "int64", "place of each routed row")
-    counting = tape.new("routed", "int64", "rows in order")
+    inverse = tape.new("routed", "int64", "place of each routed row", ())
+    counting = tape.new("routed", "int64", "rows in order", ())
     del counting
     weighted = _gathered(
         weighted, "routed hidden", "weighted outputs in the tokens' order", inverse
@@ -102,19 +104,23 @@ def _grouped_experts(
 
 
 def _gathered(x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
-    """``x[indices]``; backward adds the rows into zeros of the whole."""
-    return op.made(x, name, shape=shape, saved=(indices,))
+    """``x[indices]``; backward adds the rows into zeros of the whole, which it reads again."""
+    added = op.fresh_gradients(x, read=((shape, x.width), x.kind, x.kind))
+    return op.made(x, name, shape=shape, backward=added, saved=(indices,))
 
 
 def _grouped_linear(
-    layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage, changed: Tensor | None
+    layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage, adapted: adapters.Changed
 ) -> Tensor:
     """One product for all experts over the sorted rows, by the weights as adapters change them."""
     tape, trained = layer.tape, layer.setting.all_weights
+    tensor = "down_proj" if shape == "routed hidden" else "gate_up_proj"
+    changed = adapted.of(tensor)
+    tape.modules.append(Product(f"mlp.experts.{tensor}", x.shape, shape, name, rows="routed"))
     x = op.cast(x, layer.setting.weight, f"{x.name} in the weights' format")
     learns = changed is not None and changed.node is not None
     saved = [offsets, x.storage] if trained or learns else [offsets]
-    weight = "experts' down weight" if shape == "routed hidden" else "experts' gate-up weight"
+    weight = adapters.SHAPES[tensor][0]
     operands = [x]
     if changed is not None:
         operands.append(changed)
@@ -128,7 +134,8 @@ def _grouped_linear(
             weight_gradient(layer, weight, width)
         return made
 
-    return op.record(tape.new(shape, x.width, name), shape, x.width, operands, backward, saved)
+    output = tape.new(shape, x.width, name)
+    return op.record(output, shape, x.width, operands, backward, saved, closed=True)
 
 
 def _gate(layer: Layer, gate_up: Tensor) -> Tensor:

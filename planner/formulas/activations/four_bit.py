@@ -50,4 +50,4 @@ def product(layer: Layer, x: Tensor, shape: str, name: str, weight: str) -> Tens
         del again
         return [result]
 
-    return op.record(output, shape, x.width, [x], backward)
+    return op.record(output, shape, x.width, [x], backward, closed=True)

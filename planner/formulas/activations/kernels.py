@@ -97,7 +97,7 @@ def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str)
     second = op.cast(second, width, f"{second.name} in bf16")
     output = layer.tape.new(shape, width, name)
     saved = op.operands_saved(first, second)
-    return op.record(output, shape, width, [first, second], saved=saved)
+    return op.record(output, shape, width, [first, second], saved=saved, closed=True)
 
 
 def _softmax(layer: Layer, weights: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def _attended(
     output = tape.new("query", width, "attention output")
     saved += [output, tape.new(statistic, op.FP32, "attention log-sum-exp")]
     backward = _kernel_backward(operands, scratch)
-    return op.record(output, "query", width, operands, backward, saved)
+    return op.record(output, "query", width, operands, backward, saved, closed=True)
 
 
 Scratch = list[tuple[str, str, str]]

@@ -36,6 +36,14 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "sequences * tokens * kv_heads * rotary_dim",
         "The rotated part of every key.",
     ),
+    "unrotated query": (
+        "sequences * tokens * heads * (head_dim - rotary_dim)",
+        "The part of every query that is not rotated.",
+    ),
+    "unrotated key": (
+        "sequences * tokens * kv_heads * (head_dim - rotary_dim)",
+        "The part of every key that is not rotated.",
+    ),
     "fused query-key-value": (
         "sequences * tokens * (heads + 2 * kv_heads) * head_dim",
         "Output of the fused query, key and value projection.",
@@ -195,6 +203,10 @@ WIDTHS: dict[str, tuple[str, str]] = {
 """Number format to its bytes and how to say it."""
 
 
+Form = tuple[str, str]
+"""A shape of :data:`ELEMENTS` and a number format of :data:`WIDTHS`."""
+
+
 class Kind(NamedTuple):
     """What the size of a storage follows from."""
 
@@ -206,9 +218,14 @@ class Kind(NamedTuple):
     """Where a wrapper divides sizes among GPUs, the part of the layer whose sizes these are."""
 
     @property
+    def form(self) -> Form:
+        """Shape and number format alone."""
+        return self.shape, self.width
+
+    @property
     def formula(self) -> Formula:
         """Its bytes; the sizes put in are the region's."""
-        return KINDS[self[:2]]
+        return KINDS[self.form]
 
 
 def _formula(shape: str, width: str) -> Formula:
@@ -225,7 +242,7 @@ def _formula(shape: str, width: str) -> Formula:
     )
 
 
-KINDS: dict[tuple[str, str], Formula] = {
+KINDS: dict[Form, Formula] = {
     (shape, width): _formula(shape, width)
     for shape in ELEMENTS
     for width in WIDTHS

@@ -50,9 +50,10 @@ def rms_norm(layer: Layer, x: Tensor, statistic: str, channel: str, name: str) -
     tape, trained = layer.tape, layer.setting.all_weights
     in_place = layer.arch.family in IN_PLACE
     output = tape.new(x.shape, x.width, f"{name} output")
-    wanted = op.signature(x)
+    wanted, kind = op.signature(x), x.kind
 
     def backward(gradients: Gradients) -> Gradients:
+        tape.launch(kind, kind, writes=(kind,))  # in place or not
         partial = (
             tape.new(f"partial {channel}", op.FP32, "norm weight gradient by multiprocessor")
             if trained
@@ -71,16 +72,18 @@ def rotated(
     layer: Layer, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
 ) -> tuple[Tensor, Tensor]:
     """``LigerRopeFunction``: both turned where they lie; gradients by head are copied by token."""
+    tape, both = layer.tape, (query.kind, key.kind)
+    tape.launch(*both, writes=both)
     if query.node is None and key.node is None:
         return query, key
-    tape = layer.tape
     copied = _by_head(layer)
     wanted = (op.signature(query), op.signature(key))
 
     def backward(gradients: Gradients) -> Gradients:
         for index, (item, copies) in enumerate(zip(wanted, copied, strict=True)):
             if copies:
-                gradients[index] = tape.new(*item)
+                gradients[index] = tape.new(*item, both[index : index + 1])
+        tape.launch(*both, writes=both)
         return list(gradients)
 
     node = Node(tape, [query, key], (cos.storage, sin.storage), backward, outputs=2)
@@ -107,5 +110,11 @@ def _by_head(layer: Layer) -> tuple[bool, bool]:
 def gated(layer: Layer, gate: Tensor, up: Tensor) -> Tensor:
     """Liger's SiLU and GELU products: the gradients lie where gate and up did."""
     both: tuple[Storage, ...] = (gate.storage, up.storage)
-    output = layer.tape.new(gate.shape, gate.width, "gated product")
-    return op.record(output, gate.shape, gate.width, [gate, up], lambda _: list(both), both)
+    tape, kind = layer.tape, gate.kind
+    output = tape.new(gate.shape, gate.width, "gated product")
+
+    def backward(_: Gradients) -> Gradients:
+        tape.launch(kind, kind, kind, writes=(kind, kind))
+        return list(both)
+
+    return op.record(output, gate.shape, gate.width, [gate, up], backward, both)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from planner.formulas.activations import four_bit, liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Frozen, Gradients, Storage, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Product, Storage, Tensor
 
 
-def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
+def linear(
+    layer: Layer, x: Tensor, shape: str, name: str, path: str, *, bias: bool = False
+) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
-    found: Tensor = layer.wrap(path, _linear)(layer, x, shape, name, path)
+    found: Tensor = layer.wrap(path, _linear)(layer, x, shape, name, path, bias)
     return found
 
 
-def _linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
+def _linear(layer: Layer, x: Tensor, shape: str, name: str, path: str, bias: bool) -> Tensor:
     setting = layer.setting
+    layer.tape.modules.append(Product(path, x.shape, shape, name, bias))
     if setting.four_bit:
         # Linear4bit computes in half precision and answers in what it was given.
         lowered = op.cast(x, setting.value, f"{name} input")
@@ -23,7 +26,7 @@ def _linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor
         del lowered
         result = op.cast(result, x.width, name)
     else:
-        result = _plain(layer, x, shape, name, setting.all_weights)
+        result = _plain(layer, x, shape, name, setting.all_weights, bias=bias)
     if path not in setting.adapted:
         return result
     if setting.four_bit:
@@ -52,7 +55,13 @@ def _linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor
 
 
 def _plain(
-    layer: Layer, x: Tensor, shape: str, name: str, trained: bool, autocast: bool = False
+    layer: Layer,
+    x: Tensor,
+    shape: str,
+    name: str,
+    trained: bool,
+    autocast: bool = False,
+    bias: bool = False,
 ) -> Tensor:
     tape, setting = layer.tape, layer.setting
     autocast = autocast or setting.autocast
@@ -65,7 +74,9 @@ def _plain(
     if autocast:
         # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
         # the gradient of its input.
-        copy = tape.new(shaped, setting.value, f"bf16 weight of {name}")
+        copy = tape.new(shaped, setting.value, f"bf16 weight of {name}", ())
+        if bias:
+            tape.launch()
         if trained:
             operands.append(_copied(layer, copy, shaped))
         if x.node is not None:
@@ -89,11 +100,13 @@ def _plain(
 
     def backward(given: Gradients) -> Gradients:
         made: Gradients = gradients(given) if gradients else [None]
+        if trained and bias:
+            tape.launch((shape, width))  # the sum over tokens
         if own:
             weight_gradient(layer, shaped, width)
         return made
 
-    return op.record(output, shape, width, operands, backward, saved)
+    return op.record(output, shape, width, operands, backward, saved, closed=True)
 
 
 def weight_gradient(layer: Layer, shape: str, width: str) -> None:
@@ -149,21 +162,25 @@ def gated_mlp(layer: Layer, x: Tensor) -> Tensor:
 
 
 def _gate(layer: Layer, x: Tensor) -> Tensor:
-    return linear(layer, x, "intermediate", "gate projection", "mlp.gate_proj")
+    return _mlp_linear(layer, x, "intermediate", "gate projection", "gate_proj")
 
 
 def _up(layer: Layer, x: Tensor) -> Tensor:
-    return linear(layer, x, "intermediate", "up projection", "mlp.up_proj")
+    return _mlp_linear(layer, x, "intermediate", "up projection", "up_proj")
 
 
 def _down(layer: Layer, product: Tensor) -> Tensor:
-    return linear(layer, product, "hidden", "MLP output", "mlp.down_proj")
+    return _mlp_linear(layer, product, "hidden", "MLP output", "down_proj")
+
+
+def _mlp_linear(layer: Layer, x: Tensor, shape: str, name: str, module: str) -> Tensor:
+    return linear(layer, x, shape, name, f"mlp.{module}", bias=layer.arch.mlp_bias)
 
 
 def fused_gated_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
     """Phi-3: one projection, cut in two views that share its storage."""
-    up_states = linear(
-        layer, hidden_states, "fused gate-up", "gate and up projection", "mlp.gate_up_proj"
+    up_states = _mlp_linear(
+        layer, hidden_states, "fused gate-up", "gate and up projection", "gate_up_proj"
     )
     gate, up_states = op.split(up_states, ("intermediate", "intermediate"))
     up_states = op.multiply(up_states, activated(layer, gate, "activated gate"), "gated product")
@@ -174,9 +191,9 @@ def plain_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
     """GPT-2, StarCoder2 and GPT-NeoX: up, activation, down, dropout."""
     neox = layer.arch.family == "gpt_neox"
     up, down = ("dense_h_to_4h", "dense_4h_to_h") if neox else ("c_fc", "c_proj")
-    hidden_states = linear(layer, hidden_states, "intermediate", "MLP input", f"mlp.{up}")
+    hidden_states = _mlp_linear(layer, hidden_states, "intermediate", "MLP input", up)
     hidden_states = activated(layer, hidden_states, "activated MLP input")
-    hidden_states = linear(layer, hidden_states, "hidden", "MLP output", f"mlp.{down}")
+    hidden_states = _mlp_linear(layer, hidden_states, "hidden", "MLP output", down)
     return residual_dropout(layer, hidden_states, "dropped MLP output")
 
 

@@ -203,7 +203,7 @@ def _norm_moments(arch: Architecture, setting: Setting) -> Moments:
 
 def _normed(tape: Tape, arch: Architecture, setting: Setting, given: str) -> Tensor:
     hidden = op.leaf(tape.new("hidden", setting.weight, given), "hidden", setting.weight)
-    return norm(Layer(tape, arch, setting), hidden, "final norm")
+    return norm(Layer(tape, arch, setting), hidden, "final norm", "norm")
 
 
 @lru_cache(maxsize=256)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import OLMO, Layer
-from planner.formulas.activations.tape import Frozen, Gradients, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Scale, Tensor
 
 
-def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
-    """The family's normalisation of hidden states."""
+def norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
+    """The family's normalisation of hidden states, by the module at ``path``."""
+    layer.tape.modules.append(Scale(path, "channel"))
     if layer.arch.norm == "layernorm":
         return layer_norm(layer, x, name)
     if layer.setting.liger:
@@ -23,8 +24,15 @@ def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     return rms_norm(layer, x, "token", name)
 
 
-def head_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
+def whole_norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
+    """OLMo's normalisation of all query or key heads as one vector."""
+    layer.tape.modules.append(Scale(path, x.shape))
+    return rms_norm(layer, x, "token", name)
+
+
+def head_norm(layer: Layer, x: Tensor, name: str, path: str) -> Tensor:
     """The family's normalisation of every query or key head."""
+    layer.tape.modules.append(Scale(path, "head channel"))
     statistic = f"{x.shape} head"
     if layer.setting.liger:
         return liger.rms_norm(layer, x, statistic, "head channel", name)
@@ -67,7 +75,10 @@ def layer_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     statistic = op.FP32 if cuda else x.width
     output = layer.tape.new(x.shape, x.width, f"{name} output")
     kept = [layer.tape.new("token", statistic, f"{name} {of}") for of in ("mean", "1/deviation")]
-    return op.record(output, x.shape, x.width, [x], saved=(x.storage, *kept))
+    # layer_norm_kernel.cu: the weight's and the bias's gradients read both once more.
+    times = 2 if cuda and layer.setting.all_weights else 1
+    backward = op.fresh_gradients(x, read=(x.kind, x.kind) * times)
+    return op.record(output, x.shape, x.width, [x], backward, (x.storage, *kept))
 
 
 def _inverse_root(variance: Tensor, name: str) -> Tensor:
@@ -84,8 +95,8 @@ def _normalised(x: Tensor, statistic: str, name: str) -> Tensor:
 
 def _one_plus_weight(layer: Layer, channel: str, name: str) -> Tensor:
     narrow = layer.setting.weight != op.FP32
-    weight = layer.tape.new(channel, op.FP32, "weight in fp32") if narrow else None
-    output = layer.tape.new(channel, op.FP32, f"{name} one plus weight")
+    weight = layer.tape.new(channel, op.FP32, "weight in fp32", ()) if narrow else None
+    output = layer.tape.new(channel, op.FP32, f"{name} one plus weight", ())
     del weight
     if layer.setting.all_weights:
         return op.leaf(output, channel, op.FP32)
@@ -95,14 +106,13 @@ def _one_plus_weight(layer: Layer, channel: str, name: str) -> Tensor:
 def _weighted(layer: Layer, x: Tensor, name: str) -> Tensor:
     tape, trained = layer.tape, layer.setting.all_weights
     width = op.FP32 if op.FP32 in (layer.setting.weight, x.width) else x.width
-    wanted = op.signature(x)
+    wanted, kind = op.signature(x), x.kind
     product = (wanted[0], width)
 
     def backward(_: Gradients) -> Gradients:
-        unreduced = (
-            tape.new(*product, "norm weight gradient before its sum") if trained else None
-        )
-        result = tape.new(*product, wanted[2])
+        name, read = "norm weight gradient before its sum", (product, kind, product)
+        unreduced = tape.new(*product, name, read) if trained else None
+        result = tape.new(*product, wanted[2], (product,))
         del unreduced
         return [op.fitted(result, wanted)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.formulas.activations.kinds import Form
 from planner.formulas.activations.tape import Backward, Frozen, Gradients, Node, Storage, Tensor
 
 FP32 = "fp32"
@@ -22,15 +23,26 @@ def record(
     inputs: Sequence[Tensor],
     backward: Backward | None = None,
     saved: Sequence[Storage | Frozen] = (),
+    *,
+    closed: bool = False,
 ) -> Tensor:
     """The output tensor, with a node when an input needs a gradient.
 
-    Without a word ``backward`` makes every such input a gradient of its own.
+    Without a word ``backward`` makes every such input a gradient of its own, from the output's and
+    what was saved. What makes no storage is a view, which launches nothing; a ``closed`` kernel is
+    a product or attention.
     """
+    output = shape, width
+    if closed:
+        storage.tape.launch()
+    elif all(tensor.storage is not storage for tensor in inputs):
+        storage.tape.launch(*(tensor.kind for tensor in inputs), writes=(output,))
     if all(tensor.node is None for tensor in inputs):
         return Tensor(storage, shape, width)
-    node = Node(storage.tape, inputs, saved, backward or fresh_gradients(*inputs))
-    return Tensor(storage, shape, width, node)
+    if backward is None:
+        read = () if closed else (output, *(s.form for s in saved if isinstance(s, Storage)))
+        backward = fresh_gradients(*inputs, read=read)
+    return Tensor(storage, shape, width, Node(storage.tape, inputs, saved, backward))
 
 
 def made(
@@ -47,11 +59,12 @@ def made(
     return record(x.tape.new(shape, width, name), shape, width, [x], backward, saved)
 
 
-def fresh_gradients(*inputs: Tensor) -> Backward:
-    """A backward that makes a gradient for each input that needs one."""
+def fresh_gradients(*inputs: Tensor, read: tuple[Form, ...] = ()) -> Backward:
+    """A backward that makes a gradient for each input that needs one, of what it has ``read``."""
     tape = inputs[0].tape
     wanted = [signature(tensor) if tensor.node is not None else None for tensor in inputs]
-    return lambda _: [tape.new(*item) if item else None for item in wanted]
+
+    return lambda _: [tape.new(*item, read or None) if item else None for item in wanted]
 
 
 def gradient_name(name: str) -> str:
@@ -64,13 +77,18 @@ def promoted(*tensors: Tensor) -> str:
     return FP32 if any(tensor.width == FP32 for tensor in tensors) else tensors[0].width
 
 
-def fitted(gradient: Storage, wanted: tuple[str, str, str]) -> Storage:
-    """The gradient summed and cast to the shape and format of its tensor's signature."""
+def fitted(gradient: Storage, wanted: tuple[str, str, str], view: str = "") -> Storage:
+    """The gradient summed and cast to the shape and format of its tensor's signature.
+
+    ``view`` is the shape of what arrives where that is less than its storage.
+    """
     shape, width, name = wanted
-    if gradient.label[0].shape != shape:
-        gradient = gradient.tape.new(shape, gradient.label[0].width, name)
-    if gradient.label[0].width != width:
-        gradient = gradient.tape.new(shape, width, name)
+    for form in (gradient.form[1], width):
+        arrived = gradient.form
+        if arrived != (shape, form):
+            given = view or arrived[0], arrived[1]
+            read = (given,) if given != (shape, form) else None
+            gradient = gradient.tape.new(shape, form, name, read)
     return gradient
 
 
@@ -92,10 +110,12 @@ def unary(x: Tensor, name: str, *, saves: str = "", scratch: int = 0) -> Tensor:
     tape, wanted = x.tape, signature(x)
     output = tape.new(x.shape, x.width, name)
     kept = {"": (), "input": (x.storage,), "output": (output,)}[saves]
+    kind = x.kind
+    read = (kind,) * (1 + len(kept))
 
     def backward(_: Gradients) -> Gradients:
-        temporary = [tape.new(*wanted[:2], "backward scratch") for _ in range(scratch)]
-        result = tape.new(*wanted)
+        temporary = [tape.new(*kind, "backward scratch", (kind,)) for _ in range(scratch)]
+        result = tape.new(*wanted, read)
         del temporary
         return [result]
 
@@ -115,12 +135,12 @@ def mean(x: Tensor, shape: str, name: str) -> Tensor:
 def add(first: Tensor, second: Tensor, name: str) -> Tensor:
     """Sum; both operands get the same gradient storage unless a format differs."""
     width = promoted(first, second)
-    wanted = (signature(first), signature(second))
+    wanted, shape = (signature(first), signature(second)), first.shape
 
     def backward(gradients: Gradients) -> Gradients:
         gradient = gradients[0]
         assert gradient is not None
-        return [fitted(gradient, item) for item in wanted]
+        return [fitted(gradient, item, shape) for item in wanted]
 
     output = first.tape.new(first.shape, width, name)
     return record(output, first.shape, width, [first, second], backward)
@@ -131,9 +151,13 @@ def multiply(first: Tensor, second: Tensor, name: str) -> Tensor:
     tape, shape, width = first.tape, first.shape, promoted(first, second)
     output = tape.new(shape, width, name)
     wanted = [signature(item) if item.node is not None else None for item in (first, second)]
+    made, others = (shape, width), (second.kind, first.kind)
 
     def backward(_: Gradients) -> Gradients:
-        products = [tape.new(shape, width, item[2]) if item else None for item in wanted]
+        products = [
+            tape.new(*made, item[2], (made, other)) if item else None
+            for item, other in zip(wanted, others, strict=True)
+        ]
         for index, item in enumerate(wanted):
             # Summed first: the whole product is gone before its sum is cast.
             for form in (width, item[1]) if item else ():
@@ -164,7 +188,10 @@ def view(x: Tensor, shape: str, *, copied: str = "") -> Tensor:
     def backward(gradients: Gradients) -> Gradients:
         gradient = gradients[0]
         assert gradient is not None
-        return [gradient.tape.new(copied, gradient.label[0].width, name) if copied else gradient]
+        if not copied:
+            return [gradient]
+        form = copied, gradient.form[1]
+        return [gradient.tape.new(*form, name, (form,))]
 
     return record(x.storage, shape, x.width, [x], backward)
 
@@ -175,17 +202,30 @@ def piece(x: Tensor, shape: str) -> Tensor:
 
 
 def join(parts: Sequence[Tensor], shape: str, name: str) -> Tensor:
-    """Concatenation; backward hands out views of the one gradient."""
-    count, width = len(parts), parts[0].width
-    output = parts[0].tape.new(shape, width, name)
-    return record(output, shape, width, parts, lambda g: [g[0]] * count)
+    """Concatenation; backward hands out views of the one gradient.
+
+    Autocast casts parts to the first one's format, and their gradients back.
+    """
+    count, width, tape = len(parts), parts[0].width, parts[0].tape
+    output = tape.new(shape, width, name)
+    cast = [(part.kind, (part.shape, width)) for part in parts if part.width != width]
+    for own, common in cast:
+        tape.launch(own, writes=(common,))
+
+    def backward(gradients: Gradients) -> Gradients:
+        for own, common in cast:
+            tape.launch(common, writes=(own,))
+        return gradients[:1] * count
+
+    return record(output, shape, width, parts, backward)
 
 
 def split(x: Tensor, shapes: Sequence[str]) -> list[Tensor]:
     """Views of one storage; backward concatenates their gradients."""
     node = None
     if x.node is not None:
-        node = Node(x.tape, [x], (), fresh_gradients(x), outputs=len(shapes))
+        joined = fresh_gradients(x, read=(x.kind,))
+        node = Node(x.tape, [x], (), joined, outputs=len(shapes))
     return [Tensor(x.storage, shape, x.width, node, index) for index, shape in enumerate(shapes)]
 
 

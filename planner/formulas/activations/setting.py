@@ -88,6 +88,10 @@ class Setting(NamedTuple):
         return self.trains == "all"
 
 
+PLAIN = Setting("sdpa", masked=False, unpadded=False, packed=False, precision="bf16", trains="none")
+"""A forward with the fewest kernels: how a layer runs changes none of its products."""
+
+
 def table_width(arch: Architecture, setting: Setting) -> str:
     """Number format of the model's rotary tables, which OLMo leaves in fp32."""
     return "fp32" if arch.family in OLMO else setting.weight

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from planner.formulas.activations.kinds import Kind
+from planner.formulas.activations.kinds import Form, Kind
 
 Label = tuple[Kind, str]
 """What a storage is (its kind) and what a person calls it."""
@@ -48,11 +48,49 @@ class Collective(NamedTuple):
     """What is exchanged."""
 
 
+class Product(NamedTuple):
+    """A product of activations with a weight."""
+
+    path: str
+    """Module within the layer, such as ``self_attn.q_proj``; of experts their own tensor."""
+    given: str
+    """Shape that it reads; the weight lies between this and what it makes."""
+    made: str
+    name: str
+    """What a person calls its output."""
+    bias: bool = False
+    rows: str = "token"
+    """One row a ``token``, or a ``routed`` one for every expert that a token is sent to."""
+
+
+class Scale(NamedTuple):
+    """A norm's weight, by the shape of one vector that it scales."""
+
+    path: str
+    shape: str
+
+
+class Kernel(NamedTuple):
+    """One launch, by the tensors that it reads and writes where that is what takes its time.
+
+    Products and attention say none.
+    """
+
+    read: tuple[Form, ...] = ()
+    written: tuple[Form, ...] = ()
+
+
+Module: TypeAlias = Product | Scale
+"""What has a weight."""
+
+
 @dataclass(slots=True)
 class Tape:
-    """The births and deaths of storages, in order."""
+    """The births and deaths of storages, in order, and the work beside them."""
 
     events: list[tuple[int, Label]] = field(default_factory=list)
+    modules: list[Module] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
     nodes: int = 0
     last_save: int = 0
     """Events before the latest operation that saved something was run: a checkpoint that runs
@@ -66,14 +104,22 @@ class Tape:
     """Of what is born now (:attr:`.kinds.Kind.region`); a wrapper around a part sets it."""
     collectives: list[Collective] = field(default_factory=list)
 
-    def new(self, shape: str, width: str, name: str) -> Storage:
-        """A fresh storage, alive from now on."""
+    def new(
+        self, shape: str, width: str, name: str, read: tuple[Form, ...] | None = None
+    ) -> Storage:
+        """A fresh storage, alive from now on, perhaps a kernel's output of what it has ``read``."""
+        if read is not None:
+            self.launch(*read, writes=((shape, width),))
         return Storage(self, (Kind(shape, width, self.region), name))
 
     def collect(self, operation: str, axis: str, x: Tensor) -> None:
         """Note that GPUs along an axis of the mesh exchange a tensor, sized by this region."""
         kind = Kind(x.shape, x.width, self.region)
         self.collectives.append(Collective(len(self.events), operation, axis, kind))
+
+    def launch(self, *read: Form, writes: tuple[Form, ...] = ()) -> None:
+        """A kernel runs."""
+        self.kernels.append(Kernel(read, writes))
 
     def counts_at_peaks(self, start: int, end: int) -> tuple[list[Label], Counts]:
         """All labels, and how many of each are alive at the local maxima between two positions."""
@@ -113,6 +159,11 @@ class Storage:
         self.tape = tape
         self.label = label
         tape.events.append((1, label))
+
+    @property
+    def form(self) -> Form:
+        """Its shape and number format."""
+        return self.label[0].form
 
     def __del__(self) -> None:
         """Note the death."""
@@ -167,6 +218,11 @@ class Tensor:
     def name(self) -> str:
         """Name of its storage."""
         return self.storage.label[1]
+
+    @property
+    def kind(self) -> Form:
+        """The shape that this view reads, and its number format."""
+        return self.shape, self.width
 
     @property
     def tape(self) -> Tape:
@@ -225,4 +281,8 @@ def _accumulate(tape: Tape, slots: Gradients, output: int, arriving: Gradients) 
     """
     value, known = arriving.pop(), slots[output]
     if value is not None:
-        slots[output] = Storage(tape, known.label) if known is not None else value
+        if known is not None:
+            form = known.form
+            tape.launch(form, form, writes=(form,))
+            value = Storage(tape, known.label)
+        slots[output] = value

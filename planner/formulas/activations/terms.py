@@ -118,6 +118,13 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
     return dict(zip((*ARCHITECTURE_SIZES, *WORKLOAD_SIZES, "copies"), found, strict=True))
 
 
+def sizes_of_a_token(arch: Architecture, value_bytes: int = 1) -> dict[str, Num]:
+    """The same for one token, of adapters none; as they stand, bytes are numbers of values."""
+    once = dict.fromkeys(("sequences", "tokens", "positions", "copies"), 1)
+    rest = {"lora_rank": 0, "multiprocessors": 1, "value_bytes": value_bytes}
+    return dict(zip(ARCHITECTURE_SIZES, _of_architecture(arch), strict=True)) | once | rest
+
+
 def terms_of(
     counts: Mapping[Label, Num], arch: Architecture, workload: Workload, role: str
 ) -> list[Term]:

@@ -141,7 +141,7 @@ class Run:
         if any(tensor.node is not None for tensor in inputs):
             node = Node(self.tape, inputs, saved, backward, len(outputs))
         return [
-            Tensor(storage, *storage.label[0][:2], node, index)
+            Tensor(storage, *storage.form, node, index)
             for index, storage in enumerate(outputs)
         ]
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from planner.formulas import soft_generation as soft
-from planner.formulas.activations import (
-    AUTOCAST_COPIES,
-    Workload,
+from planner.formulas.activations.layers import (
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
-    model_saved,
 )
+from planner.formulas.activations.model import AUTOCAST_COPIES, model_saved
+from planner.formulas.activations.workload import Workload
 from planner.methods.grade.fields import own
 from planner.methods.grade.sums import BLOCK, over_steps
 from planner.numeric import Num, maximum, round_up

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from planner.formulas import generation
 from planner.formulas import soft_generation as soft
-from planner.formulas.activations import layer_forward_transient, model_saved
+from planner.formulas.activations.layers import layer_forward_transient
+from planner.formulas.activations.model import model_saved
 from planner.methods.grade.soft_tokens import FP32, Soft
 from planner.numeric import Num
 from planner.phases import activations, positions
