@@ -98,8 +98,11 @@ def table_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
 def arriving_copy(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What one GPU has of a table beside the weight that computes, as it is put together.
 
-    Of several GPUs each brings its part, which is less than what they gather.
+    Of several GPUs each brings its part, which is less than what they gather. FSDP1's flat weights
+    are cast where they are gathered.
     """
+    if flat(scene):
+        return ()
     waits = scene.setup[role.name].waits == "host, streamed"
     streamed = waits or (role.trained and scene.plan.offload == "all")
     stored, used = role.weight_bytes, scene.q.compute_bytes
