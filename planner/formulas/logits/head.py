@@ -91,11 +91,6 @@ class Head:
         return BYTES[self.dtype]
 
     @property
-    def loss_item_bytes(self) -> int:
-        """Bytes of one number inside the log-softmax."""
-        return max(self.item_bytes, BYTES[self.logits_dtype])
-
-    @property
     def upcasts(self) -> bool:
         """A second, wider copy of the logits is made."""
-        return self.loss_item_bytes > self.item_bytes
+        return BYTES[self.logits_dtype] > self.item_bytes
