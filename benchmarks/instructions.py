@@ -48,8 +48,8 @@ def _run(folder: Path, method: str, kib: int, many: int) -> dict[str, int]:
         valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", *caches]
         files = ["--cachegrind-out-file=/dev/null", f"--log-file={log.name}"]
         program = [sys.executable, "-c", PROGRAM % LAST, method, str(many)]
-        # Hashes of strings decide what collides in a dict.
-        same = {**os.environ, "PYTHONHASHSEED": "0"}
+        # Hashes of strings decide what collides in a dict; a BLAS starts a thread a core.
+        same = {**os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
         subprocess.run([*valgrind, *files, *program], cwd=folder, env=same, check=True)
         said = log.read()
     found = {name: re.search(rf"{word}: +([\d,]+)", said) for name, word in COUNTED.items()}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.cautions import cautions_of
+from planner.cautions.assumptions import left_out
 from planner.cautions.blockers import blockers
 from planner.footprint import Footprint, Phase, Pool, StatedError, worst_of
 from planner.formulas import allocator
@@ -26,7 +27,7 @@ from planner.plan.methods import part
 from planner.speeds import Speeds
 from planner.term import Instant, Term
 from planner.timing.done import done_of
-from planner.timing.doubt import doubt_of
+from planner.timing.doubt import doubt_of, of_step
 from planner.timing.phase import phase_terms, reference_cache
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
@@ -65,7 +66,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     every_step = tuple(term for phase in phases if phase.per_step for term in phase.times)
-    sides = balance(plan, phases)
+    published, sides = doubt_of(scene, times=every_step), balance(plan, phases)
     notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
@@ -82,7 +83,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
-        doubt=None if step is None else doubt_of(scene, times=every_step),
+        doubt=None if step is None else of_step(published, plan.rollout_overlap, step, plans),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
@@ -113,13 +114,13 @@ def _judgement(
 ) -> dict[str, Any]:
     """What of a footprint follows from its phases: the worst of them, verdict and blockers.
 
-    A model of which a part is left out fits for certain nowhere; what is there may be too much.
+    A plan of which a part is left out fits for certain nowhere; what is there may be too much.
     """
     limits = limits_of(scene, phases, retries)
     verdict = verdict_of(limits, faults, phases, retries)
-    left_out = [name for name, _ in scene.facts.policy_model.left_out]
-    if left_out and verdict.word != "out of memory":
-        verdict = of_the_rest(verdict, left_out)
+    named = [name for name, _ in left_out(scene)]
+    if named and verdict.word != "out of memory":
+        verdict = of_the_rest(verdict, named)
     return {
         "worst": worst_of(phases),
         "verdict": verdict,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from planner.numeric import Num, maximum
+from planner.numeric import Num, chosen, maximum, number_of_most
 from planner.plan import Plan
 from planner.plan.references import ReferenceCache
 from planner.speeds import Speeds
@@ -188,17 +188,37 @@ def highest(figure: float | None, doubt: Factors | None) -> float | None:
 
 
 def worst_of(phases: Sequence[Phase]) -> Phase:
-    """The phase that makes the peak: bytes that a phase only inherits do not count.
+    """The phase that makes the peak."""
+    number = number_of_worst(
+        [phase.rank for phase in phases],
+        device=[phase.device_bytes for phase in phases],
+        allocated=[phase.allocated_bytes for phase in phases],
+        inherited=[phase.inherited_bytes for phase in phases],
+        reserved=[phase.reserved_bytes for phase in phases],
+    )
+    return phases[number]
+
+
+def number_of_worst(
+    ranks: Sequence[str],
+    *,
+    device: Sequence[Num],
+    allocated: Sequence[Num],
+    inherited: Sequence[Num],
+    reserved: Sequence[Num],
+) -> Num:
+    """Number of the phase that makes the peak: bytes that a phase only inherits do not count.
 
     It is the one with the most device bytes, or the one whose cache that one inherits, whichever
-    needs more by its own instants.
+    needs more by its own instants. Each argument has a value a phase, in bytes but for ``ranks``.
     """
-    highest = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
-    trainers = [phase for phase in phases if phase.rank == "trainer"]
-    maker = max(
-        trainers or phases, key=lambda phase: phase.reserved_bytes - phase.inherited_bytes
-    )
-    return max(highest, maker, key=lambda phase: (phase.own_bytes, phase.allocated_bytes))
+    every = range(len(ranks))
+    trainers = [number for number in every if ranks[number] == "trainer"] or every
+    highest = number_of_most([(device[number], allocated[number]) for number in every])
+    makes = number_of_most([(reserved[number] - inherited[number],) for number in trainers])
+    either = highest, chosen(makes, trainers)
+    own = [(chosen(n, device) - chosen(n, inherited), chosen(n, allocated)) for n in either]
+    return chosen(number_of_most(own), either)
 
 
 def trainers_own(peaks: Iterable[tuple[str, Num]]) -> Num:

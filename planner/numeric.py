@@ -100,6 +100,25 @@ def where(condition: Num, then: Num, otherwise: Num) -> Num:
     return np.where(condition, then, otherwise)
 
 
+def number_of_most(keys: Sequence[Sequence[Num]]) -> Num:
+    """Number of the largest key, the first of equal ones; for arrays, element by element."""
+    which: Num = 0
+    most = keys[0]
+    for number, key in enumerate(keys[1:], 1):
+        more: Num = False
+        tied: Num = True
+        for new, old in zip(key, most, strict=True):
+            more, tied = more | (tied & (new > old)), tied & (new == old)
+        which = where(more, number, which)
+        most = [where(more, new, old) for new, old in zip(key, most, strict=True)]
+    return which
+
+
+def chosen(number: Num, values: Sequence[Num]) -> Num:
+    """The value of a number; for arrays of numbers, element by element."""
+    return np.choose(number, values) if type(number) is ndarray else values[number]
+
+
 def total(values: Sequence[Num]) -> Num:
     """Sum, adding arrays of equal shape first so that a mesh is only widened at the end."""
     if np.ndarray not in map(type, values):

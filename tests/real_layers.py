@@ -28,7 +28,6 @@ from live_bytes import IN_PLACE
 from planner.catalog import families
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
-from planner.formulas.activations.kinds import KINDS
 from planner.formulas.activations.layers import settings
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
@@ -180,7 +179,7 @@ class Case:
     def bytes_of(self, label: Label, copies: int = 1) -> int:
         """Bytes of a storage in this case."""
         sizes = {**sizes_of(self.architecture, self.workload), "copies": copies}
-        return int(KINDS[label[0]].of(sizes))
+        return int(label[0].formula.of(sizes))
 
     def build(self) -> Any:
         """The model, in train mode unless gradients are off."""

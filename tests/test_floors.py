@@ -10,7 +10,7 @@ import arrows
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("background", "disk_cache", "imports", "linktext", "numeric", "problem", "units"),
-    ("forks", "lengths", "rule", "speeds"),
+    ("forks", "jobs", "lengths", "rule", "speeds"),
     ("catalog", "values"),
     ("plan", "term"),
     ("footprint", "formulas"),

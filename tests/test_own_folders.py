@@ -12,12 +12,13 @@ import pytest
 from own_folders import FOLDER, PERSONS
 from planner import disk_cache
 from planner.benchmark.ask.archive import benchmarks_folder
-from planner.trial.ask.folders import data_folder, has_history, trials_folder
+from planner.jobs.storage import data_folder
+from planner.trial.ask.folders import has_history, trials_folder
 
 PLACES = """
 from pathlib import Path
 from planner.disk_cache import folder
-from planner.trial.ask.folders import data_folder
+from planner.jobs.storage import data_folder
 print(Path.home(), folder("dry-runs"), data_folder(), sep="\\n")
 """
 

@@ -19,6 +19,7 @@ from recipes import ROOT, product, recipes, run
 Check = Callable[[Path], None]
 ABOUT = "says what the example is"
 FOLDERS = "tests/{}/test_a_folder_is_enough.py"
+PHASE = "tests/methods/test_a_phase_of_its_own.py"
 METHOD, FRAMEWORK = FOLDERS.format("methods"), FOLDERS.format("frameworks")
 
 
@@ -103,6 +104,60 @@ def without_exporter_or_trainer_it_is_refused_with_a_sentence(copy: Path) -> Non
     assert "Made Up has no trainer for SFT. Set framework to plain or trl." in said
 
 
+MADE_UP = "framework=made_up&model=Qwen/Qwen2.5-0.5B&gpus=1"
+PLAIN = MADE_UP.replace("made_up", "plain")
+OWN_TRIALS = """
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from planner.estimate import estimate
+from planner.plan import Plan
+from planner.trial.evidence.kind import error_kind
+from planner.trial.evidence.stated_error import Compared, stated
+
+plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B", gpus=1)
+found = estimate(plan)
+kind, size = error_kind(plan), found.worst.device_bytes
+measured = dict(gpu=plan.gpu, kind=kind, predicted_bytes=size, measured_bytes=size)
+own = Compared(rung="estimate", method="grpo", phase=found.worst.name, **measured)
+print(stated(found, [own], ()).error)
+"""
+
+
+def a_framework_whose_loop_nobody_read_is_incomplete(copy: Path) -> None:
+    """On every way out, with no error, whatever trials of our step said in its name."""
+    answer = json.loads(run(copy, "-m", "planner", "estimate", MADE_UP, "--json"))
+    assert answer["verdict"]["incomplete"] and answer["cost"]["usd_run"] is None
+    assert answer["error"]["low"] is answer["error"]["high"] is None
+    assert "nobody has read Made Up's training loop" in answer["error"]["from"]
+    assert "Made Up's training loop is left out" in answer["assumptions"][0]
+    like = json.loads(run(copy, "-m", "planner", "estimate", PLAIN, "--json"))
+    assert not like["verdict"]["incomplete"] and "left out" not in str(like["assumptions"])
+    run(copy, "-m", "planner", "report", MADE_UP, "--output", "report.html")
+    report = (copy / "report.html").read_text("utf-8")
+    assert "training loop is left out" in report and "✓" not in report
+    over = ("--over", "framework=made_up,plain", "--over", "framework_version=7,1", "--json")
+    table = json.loads(run(copy, "-m", "planner", "sweep", MADE_UP, *over))
+    words = {row["framework"]: row["verdict"] for row in table if row["valid"]}
+    assert words == {"made_up": "incomplete", "plain": "fits"}
+    assert run(copy, "-m", "planner", "advise", MADE_UP).startswith("Incomplete: ")
+    said = run(copy, "-m", "planner", "recommend", MADE_UP)
+    assert "balanced: incomplete" in said and ": fits" not in said
+    assert "low=None, high=None" in run(copy, "-c", OWN_TRIALS)
+
+
+def a_loop_that_was_read_is_judged(copy: Path) -> None:
+    file = copy / "planner/frameworks/made_up/__init__.py"
+    file.write_text(file.read_text("utf-8").replace('loop_read=""', 'loop_read="step.py"'), "utf-8")
+    answer = json.loads(run(copy, "-m", "planner", "estimate", MADE_UP, "--json"))
+    assert not answer["verdict"]["incomplete"] and "left out" not in str(answer["assumptions"])
+    assert answer["cost"]["usd_run"] > 0
+    assert "low=0.0, high=0.0" in run(copy, "-c", OWN_TRIALS)
+    file.write_text(file.read_text("utf-8").replace('    loop_read="step.py",\n', ""), "utf-8")
+    assert "'loop_read'" in run(copy, "-m", "planner", "estimate", MADE_UP, status=1)
+
+
 HELD: dict[str, dict[str, Check | str]] = {
     "A model": {
         "Every figure has a source.": a_figure_without_its_source_is_refused,
@@ -142,6 +197,10 @@ HELD: dict[str, dict[str, Check | str]] = {
         "method's folder, or a file with the folder's name in "
         "`planner/frameworks/verl/trainers/`, that defines a `TRAINER` "
         "(`planner/values/framework.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "One that runs another method's command says in `variations`, under its own method's name, "
+        "what makes it its own; `launch` refuses it otherwise.": (
+            "tests/launch/test_copied_trainers.py"
+        ),
         "Before a release: a new field is a new key in links, so add a version to "
         "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
         "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
@@ -149,11 +208,26 @@ HELD: dict[str, dict[str, Check | str]] = {
         "fields` and [field-effects.md](field-effects.md) with `PYTHONPATH=. python "
         "tests/field_effects.py`.": a_new_word_of_links_says_from_which_version_on,
     },
+    "A phase": {
+        "A phase in which the step waits for something else (tools, an environment, a reward "
+        "service) brings its seconds itself.": PHASE,
+        "In the example GRPO's responses use tools before they are scored, 64 responses at once, "
+        "and a field says for how long.": ABOUT,
+        "`waiting` gives the phase what stands on the GPUs at that moment, so that `memory.py` "
+        "alone says what the phase is.": PHASE,
+        "The seconds are terms with formula, inputs and source, as all others are, and a step's "
+        "time, its interval, price and charts count them.": PHASE,
+        "`factors` are how far they may be off: published runs say nothing of them.": PHASE,
+    },
     "A framework": {
         "A folder in `planner/frameworks/` that says where the framework's code differs from "
         "the step of this project.": FRAMEWORK,
         "The example sends updated weights to the engine in buckets of 3 GiB and keeps its "
         "reference in fp32.": ABOUT,
+        "Nobody has read its training loop (`loop_read`), so its plans are incomplete: their "
+        "numbers are those of our own step with these facts, their error is not known, and nobody "
+        "prices them.": a_framework_whose_loop_nobody_read_is_incomplete,
+        "Once the loop is read, `loop_read` names the files.": a_loop_that_was_read_is_judged,
         "What the framework calls a plan's settings (`words`), and settings that no plan has "
         "(`beside`, by the subjects of `planner/wording/subjects.py`), appear in labels, helps "
         "and the search over settings.": "tests/ui/test_settings_search.py",

@@ -10,7 +10,7 @@ import pytest
 
 from recipes import ROOT, product, recipes, run
 
-TITLES = ("A model", "A GPU", "A method", "A framework")
+TITLES = ("A model", "A GPU", "A method", "A phase", "A framework")
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_models_counts_are_those_of_its_config(copies: dict[str, Path]) -> N
 
 
 def test_the_files_to_add_keep_the_rules_of_the_house(copies: dict[str, Path]) -> None:
-    for title in ("A method", "A framework"):
+    for title in ("A method", "A phase", "A framework"):
         files = [str(copies[title] / file) for file in recipes()[title].files]
         words = (str(Path(sys.executable).with_name("ruff")), "check", "--no-cache")
         done = subprocess.run(

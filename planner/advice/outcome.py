@@ -72,6 +72,8 @@ class Outcome:
     usd_run: float | None
     low_usd: float | None
     high_usd: float | None
+    incomplete: bool = False
+    """Whether a part of the plan is left out, so that the word is of the rest alone."""
 
     @property
     def runs(self) -> bool:
@@ -100,6 +102,7 @@ def outcome_of(footprint: Footprint) -> Outcome:
     return Outcome(
         plan=footprint.plan,
         word=footprint.verdict.word,
+        incomplete=footprint.verdict.incomplete,
         blockers=footprint.blockers,
         budget_bytes=footprint.budget_bytes,
         device_bytes=footprint.device_bytes,

@@ -11,6 +11,11 @@ from planner.plan.loss import foreign
 TEXT = " (text)"
 """How a row of the catalog is called of whose model only the language model is planned."""
 
+NOT_READ = (
+    "nobody has read it, so memory and time are those of Headroom's own step and may be lower or "
+    "higher"
+)
+
 
 def assumptions(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     """Each a short sentence without a full stop: what is assumed, then what that would move."""
@@ -19,10 +24,21 @@ def assumptions(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     yield from _bucket(scene)
 
 
+def left_out(scene: Scene) -> tuple[tuple[str, str], ...]:
+    """Parts of a plan that nothing here counts, by name, and which way each moves the figures.
+
+    With one of them a plan is incomplete: no word of a verdict is of all of it.
+    """
+    framework, parts = scene.framework, scene.facts.policy_model.left_out
+    if framework.loop_read:
+        return parts
+    return (*parts, (f"{framework.label}'s training loop", NOT_READ))
+
+
 def _left_out(scene: Scene) -> Iterator[str]:
-    """Parts of a model from outside that nothing here counts."""
+    """Parts that nothing here counts, and what of a model is planned."""
     model = scene.facts.policy_model
-    for name, moves in model.left_out:
+    for name, moves in left_out(scene):
         yield f"{name[0].upper()}{name[1:]} is left out: {moves}"
     if model.name.endswith(TEXT):
         yield (

@@ -83,8 +83,9 @@ Found = tuple[Advice, tuple[cards.Choice, ...]]
 def _text(found: Found) -> str:
     advice, choices = found
     outcome = advice.outcome
+    said = "incomplete" if outcome.incomplete else outcome.word
     lines = [
-        f"{outcome.word[0].upper()}{outcome.word[1:]}: {read_bytes(outcome.device_bytes)} of "
+        f"{said[0].upper()}{said[1:]}: {read_bytes(outcome.device_bytes)} of "
         f"{read_bytes(outcome.budget_bytes)}, worst phase: {outcome.worst}.",
         *(f"blocked: {each}" for each in outcome.blockers),
         *filter(None, [advice.share_words(read_bytes)]),
@@ -131,7 +132,7 @@ def _gpus(choices: Iterable[cards.Choice]) -> list[str]:
             one.mended,
         )
         for one in choices
-        if one.word in ("fits", "tight")
+        if one.word not in ("out of memory", "impossible")
     ]
     header = ("GPU", "count", "verdict", "peak", "card", "step", "cost of run", "mended by")
     return table(header, rows, right=(1, 3, 4, 5, 6)).splitlines()
@@ -186,6 +187,7 @@ def _suggestion(one: Suggestion) -> dict[str, Any]:
 def _outcome(outcome: Outcome) -> dict[str, Any]:
     return {
         "verdict": outcome.word,
+        "incomplete": outcome.incomplete,
         "blockers": list(outcome.blockers),
         "device_bytes": outcome.device_bytes,
         "budget_bytes": outcome.budget_bytes,

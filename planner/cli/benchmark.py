@@ -16,7 +16,7 @@ from planner.units import read_seconds
 
 if TYPE_CHECKING:
     from planner.catalog.card_benchmark import CardBenchmark
-    from planner.trial.ask.folders import TrialFolder
+    from planner.jobs.folder import JobFolder
 
 DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
 SECONDS = (1.0, 600.0)
@@ -40,14 +40,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when there is one, 1 when it was given up."""
-    from planner.trial.ask.folders import TrialFolder, new_identifier
+    from planner.jobs.folder import JobFolder
+    from planner.jobs.storage import new_identifier
 
     device, seconds = arguments.device, arguments.seconds
     if not DEVICE.fullmatch(device):
         raise ValueError(f"device: {device[:40]!r} is neither cpu nor cuda:0, cuda:1, …")
     if not SECONDS[0] <= seconds <= SECONDS[1]:
         raise ValueError(f"seconds: {seconds:g} is not between {SECONDS[0]:g} and {SECONDS[1]:g}.")
-    folder = TrialFolder(arguments.folder) if arguments.folder else None
+    folder = JobFolder(arguments.folder) if arguments.folder else None
     identifier = folder.identifier if folder else new_identifier()
     found = _alone(device, seconds, identifier, folder)
     if found is None:
@@ -61,14 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _alone(
-    device: str, seconds: float, identifier: str, folder: TrialFolder | None
+    device: str, seconds: float, identifier: str, folder: JobFolder | None
 ) -> CardBenchmark | None:
     """The result, measured while the device is nobody else's; None when it was given up.
 
     Raises:
         ValueError: when a trial or another benchmark has the device.
     """
-    from planner.trial.ask.turns import GivenUp, Turn
+    from planner.jobs.turns import GivenUp, Turn
 
     began = time.monotonic()
     turn = Turn([device], identifier)
@@ -87,7 +88,7 @@ def _alone(
 
 
 def _measured(
-    device: str, seconds: float, identifier: str, folder: TrialFolder | None, began: float
+    device: str, seconds: float, identifier: str, folder: JobFolder | None, began: float
 ) -> CardBenchmark | None:
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -114,7 +115,7 @@ def _measured(
         return None
 
 
-def _keep(found: CardBenchmark, out: Path | None, folder: TrialFolder | None) -> None:
+def _keep(found: CardBenchmark, out: Path | None, folder: JobFolder | None) -> None:
     """Into the user's data and the named file; where the first fails, a line says so."""
     import shutil
 

@@ -220,7 +220,7 @@ def _text(found: Found) -> str:
             f"  {change.field}: {change.before} -> {change.after}" for change in one.differences
         ]
         lines += [
-            f"{one.called}: {one.footprint.verdict.word}",
+            f"{one.called}: {one.footprint.verdict.said}",
             f"  {one.why}",
             *(changes or ["  Your plan, unchanged."]),
             *(f"  trade-off: {sentence}" for sentence in one.trade_offs),

@@ -14,9 +14,9 @@ from planner.cli.answer import known, may_be_json, table
 from planner.units import read_bytes, read_seconds
 
 if TYPE_CHECKING:
+    from planner.jobs.folder import JobFolder
     from planner.sampling.ask.request import SamplingRequest
     from planner.sampling.ask.result import SamplingResult
-    from planner.trial.ask.folders import TrialFolder
 
 CHOICES = {
     "embedding": "mean over a prompt's tokens of its last hidden states, or of its logits",
@@ -82,14 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if result.status == "completed" else 1
 
 
-def _what(arguments: argparse.Namespace) -> tuple[SamplingRequest, TrialFolder]:
+def _what(arguments: argparse.Namespace) -> tuple[SamplingRequest, JobFolder]:
     """The request and its folder: a new one, the page's, or one that goes on."""
+    from planner.jobs.folder import JobFolder
     from planner.sampling.ask import process, store
     from planner.sampling.ask.request import SamplingRequest, request_of
-    from planner.trial.ask.folders import TrialFolder
 
     if arguments.folder is not None:
-        folder = TrialFolder(arguments.folder)
+        folder = JobFolder(arguments.folder)
         return store.asked(folder), folder
     if arguments.resume:
         found = process.find(arguments.resume)
@@ -116,7 +116,7 @@ def _heard(event: Mapping[str, Any]) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _copied(folder: TrialFolder, out: Path) -> None:
+def _copied(folder: JobFolder, out: Path) -> None:
     from planner.sampling.ask.samplers import samplers
     from planner.sampling.ask.store import WEIGHTS
 
@@ -126,7 +126,7 @@ def _copied(folder: TrialFolder, out: Path) -> None:
         (out / sampler.file_name).write_text(sampler.text, "utf-8")
 
 
-def _text(result: SamplingResult, folder: TrialFolder) -> str:
+def _text(result: SamplingResult, folder: JobFolder) -> str:
     from planner.sampling.ask.store import WEIGHTS
     from planner.sampling.ask.words import HEADER, rows
 

@@ -112,7 +112,7 @@ def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
     if not row["valid"]:
         return (*own, "impossible", *("" for _ in HEADER[1:]))
     sizes = (read_gib(row[f"{name}_bytes"]) for name in ("device", "budget", "host"))
-    runs = row["verdict"] != "out of memory"
+    runs = row["verdict"] in ("fits", "tight")
 
     def between(name: str) -> tuple[float, ...]:
         return tuple(row[f"{end}{name}"] for end in ("", "low_", "high_"))

@@ -183,8 +183,9 @@ def _as_a_rank(request: TrialRequest, arguments: argparse.Namespace) -> int:
     """One of torchrun's processes: it runs the trial itself, and one of them prints it."""
     import tempfile
 
-    from planner.trial.ask.folders import TrialFolder, new_identifier, trials_folder
-    from planner.trial.ask.turns import Turn
+    from planner.jobs.storage import new_identifier
+    from planner.jobs.turns import Turn
+    from planner.trial.ask.folders import TrialFolder, trials_folder
     from planner.trial.run.worker import UNFINISHED, run
 
     first, local = (int(os.environ[name]) == 0 for name in ("RANK", "LOCAL_RANK"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from planner.formulas.formula import Formula
 from planner.formulas.state import WHOLE_GRADIENTS
+from planner.values.zero import ZERO
 
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
 ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
@@ -188,7 +189,7 @@ REDUCE_OUTPUT = Formula(
 
 ZERO_BUCKETS = Formula(
     "ZeRO reduce buckets",
-    "500000000 * value_bytes * there",
+    f"{ZERO.reduce_bucket_size} * value_bytes * there",
     category="buffers",
     source=ZERO_CONFIG + ": reduce_bucket_size 5e8 elements, however few are trained; a second one "
     "with overlap_comm, which is off by default below stage 3; " + ZERO_RUN,
@@ -197,7 +198,7 @@ ZERO_BUCKETS = Formula(
 
 ZERO_BUCKET_COPY = Formula(
     "gradients of a ZeRO bucket",
-    "minimum(500000000, trainable) * (value_bytes + cast_bytes)",
+    f"minimum({ZERO.reduce_bucket_size}, trainable) * (value_bytes + cast_bytes)",
     category="buffers",
     source=ZERO_RUN + "; cast to communication_data_type: 0.19.6, read: stage_1_and_2.py, "
     "allreduce_bucket; stage3.py, __avg_scatter_grads",
@@ -216,7 +217,7 @@ ZERO_LOW_GRADIENTS = Formula(
 
 ZERO_BUCKET_IN_FP32 = Formula(
     "fp32 gradients of a bucket, and their cast",
-    "minimum(500000000, trainable) * (4 + value_bytes)",
+    f"minimum({ZERO.reduce_bucket_size}, trainable) * (4 + value_bytes)",
     category="buffers",
     source="DeepSpeed 0.19.8 runtime/engine.py, allreduce_bucket: flatten, then the dtype in which "
     "it is sent; " + ZERO_RUN,
@@ -225,7 +226,7 @@ ZERO_BUCKET_IN_FP32 = Formula(
 
 ZERO3_LIVE = Formula(
     "ZeRO-3 gathered weights",
-    "minimum(1000000000, parameters) * value_bytes",
+    f"minimum({ZERO.stage3_max_live_parameters}, parameters) * value_bytes",
     category="parameters",
     source=ZERO_CONFIG + ": stage3_max_live_parameters 1e9, prefetch_bucket_size 5e7",
     why="ZeRO-3 keeps weights gathered until one billion parameters are alive.",
@@ -243,7 +244,7 @@ ZERO3_ARRIVED = Formula(
 
 ZERO_GATHER = Formula(
     "ZeRO all-gather bucket",
-    "minimum(500000000, trainable) * value_bytes * minimum(shards - 1, 1)",
+    f"minimum({ZERO.allgather_bucket_size}, trainable) * value_bytes * minimum(shards - 1, 1)",
     category="buffers",
     source=ZERO_CONFIG + ": allgather_bucket_size 5e8; " + ZERO_RUN,
     why="After ZeRO-1's step, updated weights are gathered bucket by bucket.",

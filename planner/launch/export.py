@@ -8,6 +8,7 @@ field that the framework cannot do at the plan's value is never dropped:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from planner import registry
@@ -20,6 +21,8 @@ from planner.plan.frameworks import exported, framework_named
 from planner.plan.possible_batches import possible_batches
 from planner.plan.trainers import exporting
 from planner.values.sharding import SHARDINGS
+
+UNREAD = "The estimate is of Headroom's own step: {}."
 
 
 class Exporter(Protocol):
@@ -114,7 +117,8 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
         raise CannotExpress(framework, found)
     if weighted := density_weights and weighted_exporter_of(framework):
         return weighted.write_weighted(plan, link, density_weights)
-    return exporter_of(framework).write(plan, link)
+    launch, unread = exporter_of(framework).write(plan, link), framework_named(framework).unread
+    return replace(launch, notes=(UNREAD.format(unread), *launch.notes)) if unread else launch
 
 
 def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:

@@ -7,8 +7,8 @@ import re
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
 from planner.plan.frameworks import framework_named
-from planner.plan.methods import method_of, title_of
-from planner.plan.trainers import exported_by, exporting, trainer_of
+from planner.plan.methods import method_of, methods, title_of
+from planner.plan.trainers import exported_by, exporting, first_with, trainer_of
 from planner.units import read_count
 from planner.values.framework import Framework
 
@@ -103,9 +103,13 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
             lora_targets="all-linear",
         )
-    written = trainer_of(framework.name, plan.method).variations
+    trainer = trainer_of(framework.name, plan.method)
     why = f"Headroom does not know how to configure {framework.label} for {title_of(plan)}."
-    found.only("variation", "none", *written, why=why)
+    found.only("variation", "none", *trainer.variations, why=why)
+    like = plan.method if trainer.export is None else first_with(framework.name, trainer.export)
+    if like != plan.method and plan.method not in trainer.variations:
+        why = f"{framework.label}'s command is {methods()[like].title}'s: nothing in it makes it "
+        found.refuse("method", f"{why}{title_of(plan)}.", method=like)
     if plan.framework == framework.name:
         version = framework.versions[0]
         found.only(

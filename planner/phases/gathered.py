@@ -9,6 +9,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.term import Term
 from planner.values.sharding import sharding_of
+from planner.values.zero import ZERO
 
 
 @once
@@ -209,12 +210,13 @@ def zero3(scene: Scene, role: Role, *, ahead: bool) -> tuple[Term, ...]:
     """
     if scene.zero_stage != 3:
         return ()
+    live = ZERO.stage3_max_live_parameters
     return (
         sharding.ZERO3_ARRIVED(
             role.name,
             fetched_together=role.fetched_together,
             parameters=role.parameters,
-            whole=units.of_table(scene, role) if ahead else 1_000_000_000,
+            whole=units.of_table(scene, role) if ahead else live,
             value_bytes=scene.q.compute_bytes,
         ),
         sharding.ZERO3_LIVE(

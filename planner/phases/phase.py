@@ -20,7 +20,7 @@ from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.plan import Plan
-from planner.term import Instant
+from planner.term import Instant, Standing, Term, TimeTerm
 from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
@@ -131,8 +131,9 @@ class Decoding(Work):
 
 
 class PhasePlan(NamedTuple):
-    """A phase with its instants; ``work`` is empty where no time can be derived from the plan.
+    """A phase with its instants, and what its seconds are of: rows of ``work``, ``times``, or both.
 
+    Without either no time can be derived from the plan.
     ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
     only hold a separate engine.
     """
@@ -141,6 +142,8 @@ class PhasePlan(NamedTuple):
     role: str
     instants: tuple[Instant, ...]
     work: tuple[Work, ...] = ()
+    times: tuple[TimeTerm, ...] = ()
+    """Seconds that the method states itself: of tools, environments, services."""
     rank: str = "trainer"
     per_step: bool = True
     occasions: Num = 0
@@ -152,6 +155,30 @@ class PhasePlan(NamedTuple):
     def name(self) -> str:
         """Which phase of the step it is."""
         return self.kind.name
+
+
+def waiting(
+    kind: StepPhase,
+    role: str,
+    meanwhile: str,
+    *times: TimeTerm,
+    kept: tuple[Term, ...] = (),
+    work: tuple[Work, ...] = (),
+) -> PhasePlan:
+    """A phase in which the trainer's GPUs compute nothing, and hold what always stands there.
+
+    Args:
+        kind: which phase.
+        role: for whom others work.
+        meanwhile: what they do, as a moment is called.
+        times: what takes how long.
+        kept: what is held for the update, besides.
+        work: what other GPUs compute.
+    """
+    instant = Instant(name=meanwhile, terms=(), shared=(Standing(kind.moment), kept))
+    return PhasePlan(
+        kind=kind, role=role, instants=(instant,), work=work, times=times, executed=False
+    )
 
 
 def occasions(plan: Plan, interval: int) -> int:

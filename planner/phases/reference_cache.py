@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from planner.formulas.formula import Formula
 from planner.numeric import Num
-from planner.phases.phase import PhasePlan, Work, scoring
+from planner.phases.phase import PhasePlan, Work, scoring, waiting
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
 from planner.plan import references
 from planner.plan.methods import method_of
-from planner.term import Instant, Standing, Term
+from planner.term import Term
 from planner.values.step_phases import StepPhase
 
 SIZE = Formula(
@@ -58,10 +58,4 @@ def reading(scene: Scene) -> tuple[Work, ...]:
 @remembered
 def waited_for(scene: Scene, kind: StepPhase, kept: tuple[Term, ...]) -> PhasePlan:
     """The phase in which other GPUs score this step's responses: here nothing is computed."""
-    return PhasePlan(
-        kind=kind,
-        role="reference",
-        instants=(Instant(name=WAITING, terms=(), shared=(Standing(kind.moment), kept)),),
-        work=(work(scene),),
-        executed=False,
-    )
+    return waiting(kind, "reference", WAITING, kept=kept, work=(work(scene),))

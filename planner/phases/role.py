@@ -18,6 +18,7 @@ from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lor
 from planner.formulas.parameters import Weight
 from planner.numeric import Num, ceil_div, remembered
 from planner.term import Term
+from planner.values.zero import ZERO
 
 Part = Literal["weights", "layer", "root", "adapters"]
 
@@ -200,17 +201,14 @@ def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> Iterator[Split]:
         yield Split(rows=rows, width=width, count=count, in_layer=inside[key], per_layer=per_layer)
 
 
-FETCHED, WHOLE = 50_000_000, 100_000
-"""DeepSpeed 0.19's stage3_prefetch_bucket_size and stage3_param_persistence_threshold, elements."""
-
-
 def _fetched_together(arch: Architecture, listed: tuple[Weight, ...]) -> int:
     """Elements of the largest group of weights that ZeRO-3 fetches ahead, in a forward's order.
 
     A group is closed by the weight that fills it; one of a single weight needs no buffer. Weights
     below the threshold are always whole, and the embedding has come before.
     """
-    ahead = [weight for weight in listed if weight.elements >= WHOLE]
+    least = ZERO.stage3_param_persistence_threshold
+    ahead = [weight for weight in listed if weight.elements >= least]
     layers = [
         each.elements for layer in range(arch.layers) for each in ahead if each.in_layer(layer)
     ]
@@ -218,7 +216,7 @@ def _fetched_together(arch: Architecture, listed: tuple[Weight, ...]) -> int:
     most, group = 0, [0]
     for elements in (*layers, *last):
         group.append(elements)
-        if sum(group) >= FETCHED:
+        if sum(group) >= ZERO.stage3_prefetch_bucket_size:
             most, group = max(most, sum(group) * (len(group) > 2)), [0]
     return max(most, sum(group) * (len(group) > 2))
 

@@ -21,6 +21,7 @@ from planner.phases.vocabulary import casts_tiles, policy_objective, training_he
 from planner.term import Bundle, Instant, Standing, Term
 from planner.values.loss_code import CROSS_ENTROPY, VALUE
 from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
+from planner.values.zero import ZERO
 
 Bundles = tuple[Bundle | Standing, ...]
 Gradients = Literal["none", "accumulated", "layers", "all"]
@@ -157,10 +158,6 @@ def optimizer_instants(
     )
 
 
-AT_ONCE = 1_000_000_000
-"""DeepSpeed 0.19's sub_group_size, elements of a partition."""
-
-
 def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term]:
     """Half-precision gradients are put end to end and widened; fp32 ones are used as they are.
 
@@ -173,7 +170,7 @@ def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term
         )
         return
     if scene.zero_stage == 3:
-        most = AT_ONCE * sizes["shards"] + role.largest_weight
+        most = ZERO.sub_group_size * sizes["shards"] + role.largest_weight
         sizes = {**sizes, "trainable": minimum(sizes["trainable"], most)}
     if widened or scene.zero_stage == 3:
         yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.gradient_bytes, **sizes)

@@ -14,8 +14,8 @@ from typing import Any
 from planner import registry
 from planner.values.framework import Framework
 
-NOT_PLANNED = ("openrlhf",)
-"""Frameworks that people ask for and that are not planned yet."""
+NOT_PLANNED = ("OpenRLHF",)
+"""Frameworks that people ask for and that are not planned yet, by their label."""
 
 
 @cache
@@ -42,7 +42,8 @@ def framework_named(name: str) -> Framework:
 def complaint(name: str) -> str:
     """What is wrong with a name that is no framework's, and which are."""
     choices = f"choose one of {', '.join(frameworks())}"
-    return f"it is not planned yet; {choices}" if name in NOT_PLANNED else choices
+    known = name.lower() in map(str.lower, NOT_PLANNED)
+    return f"it is not planned yet; {choices}" if known else choices
 
 
 @cache

@@ -43,6 +43,11 @@ def exporting(method: str) -> tuple[str, ...]:
     return tuple(name for name in frameworks() if trainer_of(name, method).export is not None)
 
 
+def first_with(framework: str, export: object) -> str:
+    """The first method, in the order of lists, whose trainer there has this very export."""
+    return next(name for name in methods() if trainer_of(framework, name).export == export)
+
+
 def exported_by(framework: str) -> tuple[str, ...]:
     """Methods that a framework exports."""
     return tuple(name for name in methods() if trainer_of(framework, name).export is not None)

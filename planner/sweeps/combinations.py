@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from planner.cautions.assumptions import left_out
 from planner.cost import gpu_hours, price_of
 from planner.estimate import unresolved
 from planner.formulas.growth import may_grow
@@ -28,7 +29,7 @@ from planner.phases.baseline import groups
 from planner.phases.experts import experts_left
 from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
-from planner.phases.phase import PhasePlan, Work
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
 from planner.plan import Plan
@@ -40,7 +41,7 @@ from planner.speeds import Speeds
 from planner.sweeps.grid import Grid, Mesh
 from planner.term import Bundle, Instant, Standing
 from planner.timing.done import done_in, makes_update
-from planner.timing.doubt import doubt_of
+from planner.timing.doubt import doubt_of, of_step
 from planner.timing.phase import pass_seconds, work_terms
 from planner.timing.step import Spent, seconds_of, step_seconds
 from planner.totals.levels import MeshAdder, Totals
@@ -265,7 +266,10 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         return memory.ask(key, lambda: make(scene, *of))  # type: ignore[no-any-return]
 
     each_step = [phase for phase in phases if phase.per_step]
-    steps = [Spent(phase.kind, phase.rank, *ask(_seconds, phase.work)) for phase in each_step]
+    steps = [
+        Spent(phase.kind, phase.rank, *ask(_seconds, phase.work, phase.times))
+        for phase in each_step
+    ]
     step = step_seconds(grid.rollout_overlap, steps)
     seconds: Num = UNKNOWN if step is None else step
     updating = [phase for phase in phases if makes_update(phase)]
@@ -275,21 +279,22 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
     between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    whole = of_step(doubt, grid.rollout_overlap, seconds, phases)
     least, most = between * doubt.low, between * doubt.high
     timed: dict[str, Num] = {
         one.kind.name: UNKNOWN if one.seconds is None else one.seconds for one in steps
     }
     for phase in phases:
         if phase.occasions:
-            each, _ = ask(_seconds, phase.work)
+            each, _ = ask(_seconds, phase.work, phase.times)
             timed[phase.kind.name] = UNKNOWN if each is None else each
             each = phase.occasions * timed[phase.kind.name]
-            own = ask(doubt_of, phase.kind)
+            own = ask(doubt_of, phase.kind, phase.times)
             between, least, most = between + each, least + each * own.low, most + each * own.high
     price, peak = ask(_price), ask(_peak_flops)
     made = cast("Plan", grid)
     step_hours, run_hours = gpu_hours(made, seconds, between, elsewhere)
-    ends = {"low": (doubt.low, least), "high": (doubt.high, most)}
+    ends = {"low": (whole.low, least), "high": (whole.high, most)}
     bounds: dict[str, Num] = {}
     for end, (by, around) in ends.items():
         bounds[f"{end}_between_seconds"] = around
@@ -303,11 +308,12 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "budget_bytes": scene.facts.budget_bytes,
         "host_limit_bytes": grid.host_ram_per_node or np.inf,
         "blocked": ask(_blocked),
+        "incomplete": bool(ask(left_out)),
         "engine_bytes": ask(_pool),
         "step_seconds": seconds,
         "between_seconds": between,
-        "low": doubt.low,
-        "high": doubt.high,
+        "low": whole.low,
+        "high": whole.high,
         "update_low": update.low,
         "update_high": update.high,
         "tokens_per_second_per_gpu": TOKENS_PER_SECOND(
@@ -327,8 +333,8 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     }
 
 
-def _seconds(scene: Scene, work: tuple[Work, ...]) -> tuple[Num | None, Num]:
-    return seconds_of(work_terms(scene, work))
+def _seconds(scene: Scene, *of: Any) -> tuple[Num | None, Num]:
+    return seconds_of(work_terms(scene, *of))
 
 
 def _price(scene: Scene) -> float | None:

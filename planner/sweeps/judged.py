@@ -11,21 +11,22 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from planner.footprint import trainers_own
+from planner.footprint import number_of_worst, trainers_own
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, most_growth
-from planner.numeric import Num, maximum, where
+from planner.numeric import Num, chosen, maximum, number_of_most, where
 from planner.plan import Plan
 from planner.speeds import Speeds
 from planner.sweeps.combinations import Combination, Combinations
 from planner.sweeps.grid import Grid, Mesh
 from planner.sweeps.stack import Array, Stack
-from planner.totals.limits import MARGIN
+from planner.totals.limits import WORDS, number_of_word
 from planner.totals.peaks import Peak
 from planner.totals.segments import Reserved, in_process, reserved
 
 UNKNOWN = float("nan")
 
-WORDS = ("fits", "tight", "out of memory")
+SAID = (*WORDS, "incomplete")
+"""The last is for people alone: plans are ranked by the others, whatever is left out of them."""
 
 PASS = 50_000
 """Plans that are judged in one pass: arrays of more have to be got from the system each time."""
@@ -111,111 +112,70 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     segments = reserved(plan, trains, peaks, card)
     growth = most_growth(plan, [one.held for one in segments])
     experts = {name: figure(name) for name in EXPERTS_LEFT.inputs if name in some[0].figures}
-    worst = _Worst(rows, growth, experts, card)
-    columns = {}
-    for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
-        columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held)
-    found = worst.found()
+    phases = [
+        _phase(rows, peak, held, growth, experts, card)
+        for peak, held in zip(peaks, segments, strict=True)
+    ]
+    of_phases = {name: [phase[name] for phase in phases] for name in phases[0]}
+    ranks, names = [slot.rank for slot in slots], [slot.kind.name for slot in slots]
+    which = ("device", "allocated", "inherited", "reserved")
+    worst = number_of_worst(ranks, **{name: of_phases[name] for name in which})
+    device, low, high = (np.maximum.reduce(of_phases[name]) for name in ("device", "low", "high"))
     host, room = maximum(*(peak.host for peak in peaks)), figure("host_limit_bytes")
     hosted = maximum(*(peak.host + peak.hosted for peak in peaks))
-    blocked = figure("blocked") | (np.asarray(host) > room)
     budget = rows.spread(card, np.int64)
-    out = (worst.device > budget) | rows.spread(blocked, bool)
-    full = (np.asarray(host) > MARGIN * np.asarray(room)) | (np.asarray(hosted) > room)
-    little = (worst.device > MARGIN * budget) | (worst.high > budget) | rows.spread(full, bool)
-    names = [slot.kind.name for slot in slots]
+    verdict = maximum(
+        number_of_word(device, high, budget),
+        rows.spread(number_of_word(host, hosted, room), np.int8),
+        rows.spread(where(figure("blocked"), WORDS.index("out of memory"), 0), np.int8),
+    )
+    money = _money(rows, figure, verdict == WORDS.index("out of memory"))
+    more: dict[str, Array] = {}
     if phase_seconds:
         for name in (f"seconds: {each}" for each in names):
             seconds = figure(name) if name in some[0].figures else UNKNOWN
-            columns[name] = rows.spread(seconds, np.float64)
-    money = _money(rows, figure, out)
-    if phase_seconds:
-        columns |= dict(_bounds(rows, figure, money))
-    ranks = [slot.rank for slot in slots]
+            more[name] = rows.spread(seconds, np.float64)
+        more |= dict(_bounds(rows, figure, money))
     return {
         "valid": rows.spread(figure("valid"), bool),
-        "requested_bytes": found["requested"],
-        "reserved_bytes": found["reserved"],
-        "device_bytes": worst.device,
-        "low_bytes": worst.low,
-        "high_bytes": worst.high,
+        "incomplete": rows.spread(figure("incomplete"), bool),
+        "requested_bytes": chosen(worst, of_phases["requested"]),
+        "reserved_bytes": chosen(worst, of_phases["reserved"]),
+        "device_bytes": device,
+        "low_bytes": low,
+        "high_bytes": high,
         "trainer_bytes": rows.spread(_own(ranks, peaks), np.int64),
         "engine_bytes": rows.spread(figure("engine_bytes"), np.int64),
         "host_bytes": rows.spread(host, np.int64),
         "budget_bytes": budget,
-        "verdict": Words(np.where(out, 2, little), WORDS),
-        "worst_phase": Words(found["number"], names),
+        "verdict": Words(verdict.astype(np.int8), SAID),
+        "worst_phase": Words(worst.astype(np.int8), names),
         "trainer_phase": Words(rows.spread(_own_phase(ranks, peaks), np.int8), names),
         **money,
-        **columns,
+        **more,
+        **{f"phase: {name}": size for name, size in zip(names, of_phases["device"], strict=True)},
     }
 
 
-class _Worst:
-    """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
-
-    def __init__(
-        self, rows: _Rows, growth: Num, experts: Mapping[str, Num], card: Num
-    ) -> None:
-        self._rows, self._growth, self._experts, self._card = rows, growth, experts, card
-        self._highest: dict[str, Array] = {}
-        self._maker: dict[str, Array] = {}
-        self.low = self.high = rows.spread(0, np.int64)
-
-    @property
-    def device(self) -> Array:
-        """The most device bytes of any phase."""
-        return self._highest["device"]
-
-    def meet(self, number: int, rank: str, peak: Peak, held: Reserved) -> Array:
-        """Take a phase into account; returns its device bytes.
-
-        ``peak`` is of its own instants, ``held`` what it reserves.
-        """
-        low, reserved, high = held.total
-        outside, own = peak.outside, held.own.centre
-        self.low = np.maximum(self.low, self._spread(low + outside - peak.below))
-        most = high + outside + peak.above
-        if held.held is not None:
-            size = {"most": self._growth, "card": self._card, "reached": most}
-            most = most + GROWN.value(counted=1, **size)
-            if self._experts:
-                most = most + EXPERTS_LEFT.value(
-                    counted=1, **self._experts, card=self._card, reached=most
-                )
-        self.high = np.maximum(self.high, self._spread(most))
-        sizes = {
-            "device": reserved + outside,
-            "needed": own,
-            "own": own + outside,
-            "allocated": peak.allocated,
-            "requested": peak.requested,
-            "reserved": reserved,
-        }
-        figures = {name: self._spread(size) for name, size in sizes.items()}
-        figures["number"] = np.full(figures["device"].shape, number, dtype=np.int8)
-        self._highest = _better(self._highest, figures, "device", "allocated")
-        if rank == "trainer":
-            self._maker = _better(self._maker, figures, "needed")
-        return figures["device"]
-
-    def _spread(self, size: Num) -> Array:
-        return self._rows.spread(size, np.int64)
-
-    def found(self) -> dict[str, Array]:
-        """The figures of the worst phase, and its number."""
-        return _better(self._highest, self._maker, "own", "allocated")
-
-
-def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict[str, Array]:
-    """Of two phases the one with more of the first name, and where they tie of the second."""
-    if not one or not other:
-        return one or other
-    more, tied = np.zeros((), bool), np.ones((), bool)
-    for name in names:
-        more = more | (tied & (other[name] > one[name]))
-        tied = tied & (other[name] == one[name])
-    return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
+def _phase(
+    rows: _Rows, peak: Peak, held: Reserved, growth: Num, experts: Mapping[str, Num], card: Num
+) -> dict[str, Array]:
+    """Bytes of one phase, of its own instants' ``peak`` and of what is ``held``, plan by plan."""
+    most = held.total.high + peak.outside + peak.above
+    if held.held is not None:
+        most = most + GROWN.value(counted=1, most=growth, card=card, reached=most)
+        if experts:
+            most = most + EXPERTS_LEFT.value(counted=1, **experts, card=card, reached=most)
+    figures = {
+        "device": held.total.centre + peak.outside,
+        "low": held.total.low + peak.outside - peak.below,
+        "high": most,
+        "allocated": peak.allocated,
+        "inherited": held.inherited.centre,
+        "requested": peak.requested,
+        "reserved": held.total.centre,
+    }
+    return {name: rows.spread(size, np.int64) for name, size in figures.items()}
 
 
 def _own(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
@@ -227,12 +187,7 @@ def _own(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
 def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
     """The number of the phase that makes the trainer's own peak."""
     trainers = [number for number, rank in enumerate(ranks) if rank == "trainer"]
-    which: Num = trainers[0]
-    most = peaks[which].requested
-    for number in trainers[1:]:
-        size = peaks[number].requested
-        which, most = where(size > most, number, which), maximum(most, size)
-    return which
+    return chosen(number_of_most([(peaks[number].requested,) for number in trainers]), trainers)
 
 
 def _bounds(

@@ -194,7 +194,7 @@ def _whole(
     }
     valid = columns["valid"] = np.zeros((count, mesh.rows), dtype=bool)
     for numbers, some in found:
-        for name, column in some.items():
+        for name, column in _said(some).items():
             if name == "valid":
                 valid[numbers] = column
             elif isinstance(column, Words):
@@ -211,6 +211,14 @@ def _whole(
         else column.ravel()
         for name, column in columns.items()
     }
+
+
+def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns as people read them: a plan with a part left out is none that fits."""
+    found = dict(columns)
+    codes, words = found["verdict"]
+    part = found.pop("incomplete") & (codes < words.index("out of memory"))
+    return {**found, "verdict": Words(np.where(part, words.index("incomplete"), codes), words)}
 
 
 def _write(

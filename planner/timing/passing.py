@@ -20,11 +20,11 @@ class Passing:
         self.model = setup.model(row.role.name)
         self.backward = row.run == "backward"
         """Whether gradients are made."""
-        self.runs_layers = not _is_zero(row.tokens)
+        self.runs_layers = not is_zero(row.tokens)
         """Whether anything runs through the layers."""
-        self.scores = not _is_zero(row.scored_tokens)
+        self.scores = not is_zero(row.scored_tokens)
         """Whether anything meets the vocabulary."""
-        single = _is_zero(row.layer_runs)
+        single = is_zero(row.layer_runs)
         self.forwards: Num = row.rounds if single else row.layer_runs / self.arch.layers
         """Forwards that the step is made of: one a round, unless a round unrolls several."""
         self.rows: Num = row.tokens / self.forwards
@@ -113,5 +113,6 @@ class Passing:
         return self.model is not None and workload.four_bit(self.scene.setup, self.model)
 
 
-def _is_zero(size: Num) -> bool:
-    return isinstance(size, int) and not size
+def is_zero(size: Num) -> bool:
+    """Whether no plan has any of it; a sweep's array is not looked into."""
+    return isinstance(size, (int, float)) and not size

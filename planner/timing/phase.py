@@ -28,19 +28,19 @@ Terms = tuple[TimeTerm, ...]
 
 def phase_terms(scene: Scene, phase: PhasePlan) -> Terms | None:
     """What a phase's time is made of; its seconds are their sum. None when that is unknown."""
-    return work_terms(scene, phase.work)
+    return work_terms(scene, phase.work, phase.times)
 
 
-def work_terms(scene: Scene, work: Sequence[Work]) -> Terms | None:
-    """The same of a phase's rows of the table of work."""
-    if not work:
+def work_terms(scene: Scene, work: Sequence[Work], stated: Terms = ()) -> Terms | None:
+    """The same of a phase's rows of the table of work, behind the terms that its method states."""
+    if not (work or stated):
         return None
     passes: list[list[Work]] = []
     for row in work:
         # A row beside another shares its pass.
         together = passes.pop() if row.beside else []
         passes.append([*together, row])
-    found: Terms = ()
+    found = stated
     for rows in passes:
         terms = _together(scene, rows)
         if terms is None:

@@ -29,6 +29,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.term import TimeTerm
 from planner.timing.on_host import fetched_bytes
+from planner.timing.passing import is_zero
 from planner.timing.terms import UNKNOWN
 from planner.values.sharding import sharding_of
 
@@ -70,7 +71,7 @@ def _head_alone(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeT
     copies = _copy(scene, row.host_bytes)
     if seconds is None or copies is None:
         yield UNKNOWN
-    elif sharded or not _is_zero(row.host_bytes):
+    elif sharded or not is_zero(row.host_bytes):
         yield EXPOSED.term(
             row.role.name,
             communication_seconds=seconds * row.rounds + copies,
@@ -91,7 +92,7 @@ def _by_layer(
         yield UNKNOWN
         return
     reduces = sharded and backward and role.trained
-    if not gathers and not reduces and _is_zero(copied):
+    if not gathers and not reduces and is_zero(copied):
         return
     gather: Num | None = 0.0
     root, reduce, last = gather, gather, gather
@@ -236,19 +237,15 @@ def _waits(scene: Scene, row: Work) -> str:
 
 
 def _copy(scene: Scene, size: Num) -> Num | None:
-    return 0.0 if _is_zero(size) else host_copy_seconds(scene.facts.gpu, size_bytes=size)
+    return 0.0 if is_zero(size) else host_copy_seconds(scene.facts.gpu, size_bytes=size)
 
 
 def _together(scene: Scene, collectives: Num, copies: Num) -> Num:
     """Side by side where cards have a link of their own, one after the other over the slot."""
-    if _is_zero(copies):
+    if is_zero(copies):
         return collectives
     linked = scene.facts.gpu.interconnect_bytes_per_second is not None
     return maximum(collectives, copies) if linked else collectives + copies
-
-
-def _is_zero(value: Num) -> bool:
-    return isinstance(value, (int, float)) and not value
 
 
 def collective(

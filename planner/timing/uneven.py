@@ -10,6 +10,7 @@ from planner.phases.phase import Work
 from planner.phases.scene import Scene
 from planner.term import TimeTerm
 from planner.timing import trainer
+from planner.timing.passing import is_zero
 
 Terms = tuple[TimeTerm, ...]
 NOISE = 1e-9
@@ -23,12 +24,16 @@ def uneven(scene: Scene, row: Work, computed: Terms) -> Terms:
     """
     if isinstance(row.imbalance, (int, float)) and row.imbalance <= 1 + NOISE:
         return ()
-    tokens = row.tokens * row.imbalance
+    # Nothing of none: a row that only meets the head runs no layers on the slowest GPU either.
+    tokens, scored_tokens = (
+        size if is_zero(size) else size * row.imbalance for size in (row.tokens, row.scored_tokens)
+    )
+    longest = tokens / scene.q.sequences_per_gpu_step
     most = replace(
         row,
         tokens=tokens,
-        row_tokens=maximum(row.row_tokens, tokens / scene.q.sequences_per_gpu_step),
-        scored_tokens=row.scored_tokens * row.imbalance,
+        row_tokens=maximum(row.row_tokens, longest),
+        scored_tokens=scored_tokens,
     )
     slowest = trainer.computed(scene, most)
     if slowest is None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from planner.footprint import Footprint, Limit, Phase, Verdict, Word, training_of, worst_of
+from planner.numeric import Num, where
 from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.units import read_bytes, read_count, read_gib, read_listed
@@ -24,15 +25,19 @@ GPU, TRAINERS, ENGINES = "GPU", "training GPU", "rollout GPU"
 CARDS = (GPU, TRAINERS, ENGINES)
 HOST, START, LOADING = "host RAM of a node", "vLLM start", "loading"
 LEADS: dict[Word, str] = {"fits": "Fits", "tight": "Tight", "out of memory": "Out of memory"}
-SEVERITY: tuple[Word, ...] = ("out of memory", "tight", "fits")
+WORDS: tuple[Word, ...] = ("fits", "tight", "out of memory")
+SEVERITY = WORDS[::-1]
 
 
-def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> Word:
+def word_of(device_bytes: int, high_bytes: int, budget_bytes: int) -> Word:
     """The verdict's word for a number of bytes and what it may be at most."""
-    if blocked or device_bytes > budget_bytes:
-        return "out of memory"
-    room = device_bytes <= MARGIN * budget_bytes and high_bytes <= budget_bytes
-    return "fits" if room else "tight"
+    return WORDS[number_of_word(device_bytes, high_bytes, budget_bytes)]
+
+
+def number_of_word(centre_bytes: Num, high_bytes: Num, budget_bytes: Num) -> Num:
+    """Number of :data:`WORDS` for bytes and what they may be at most; arrays in a sweep."""
+    full = (centre_bytes > MARGIN * budget_bytes) | (high_bytes > budget_bytes)
+    return where(centre_bytes > budget_bytes, 2, where(full, 1, 0))
 
 
 def worse(after: Word, before: Word) -> bool:

@@ -96,6 +96,9 @@ class Framework:
     """Place in lists, lowest first."""
     versions: tuple[str, ...]
     """Versions whose memory has been read in their source, newest first: a new plan's first."""
+    loop_read: str
+    """What was read of its training loop: the files that say in which order a step holds and frees
+    what. Empty where nobody read it: plans of it are incomplete then, by the step of ``plain``."""
     loss: Mapping[str, LossCode]
     """How each version that was read meets the vocabulary; formulas know more than plans may."""
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
@@ -202,6 +205,11 @@ class Framework:
     path_notes: Mapping[str, str] = field(default_factory=dict)
     """A sentence about an estimate, by the logits path that runs."""
 
+    @property
+    def unread(self) -> str:
+        """That nobody read its training loop, as a clause; empty where somebody did."""
+        return "" if self.loop_read else f"nobody has read {self.label}'s training loop"
+
     def loss_code(self, version: str) -> LossCode:
         """How this version meets the vocabulary.
 
@@ -235,10 +243,16 @@ class Trainer:
     not_exported: str = ""
     """Why it writes none, as a sentence."""
     variations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The framework's settings that make a published variation of the method, by its name."""
+    """The framework's settings that make a published variation of the method, by its name; by the
+    method's own where another one's command becomes it."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
     numbers_by_sequence: bool = False
     """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
     own: Any = None
     """What a dry run of the framework's own code needs to know; None where it cannot be run so."""
+
+    def told(self, plan: Any) -> Mapping[str, Any]:
+        """Of these settings those of a plan's variation, or of its method where it has none."""
+        name = plan.method if plan.variation == "none" else plan.variation
+        return self.variations.get(name, {})

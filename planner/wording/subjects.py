@@ -199,7 +199,7 @@ OTHERS: tuple[Subject, ...] = (
         missing=True,
     ),
     Subject(
-        "openrlhf",
+        "OpenRLHF",
         "OpenRLHF",
         "OpenRLHF, Ray PPO",
         "Headroom does not know OpenRLHF's memory and writes no OpenRLHF script yet. Meanwhile "
@@ -271,7 +271,7 @@ OTHERS: tuple[Subject, ...] = (
     ),
 )
 """What no field of a plan is."""
-ELSEWHERE = ("slurm", "openrlhf", "nemo-rl", "unsloth", "other frameworks")
+ELSEWHERE = ("slurm", "OpenRLHF", "nemo-rl", "unsloth", "other frameworks")
 """Subjects that Launch writes no files for."""
 NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
 """Fields that have no input of their own in the sidebar."""

@@ -17,8 +17,8 @@ from planner.benchmark.ask import archive, process
 from planner.benchmark.run.case import PROCESSOR
 from planner.benchmark.run.session import PARTS
 from planner.catalog.card_benchmark import read_benchmark
-from planner.trial.ask import background
-from planner.trial.ask.turns import Turn
+from planner.jobs import processes
+from planner.jobs.turns import Turn
 from trial.running import ROOT, environment, until
 
 COMMAND = [sys.executable, "-m", "planner", "benchmark", "--device", "cpu"]
@@ -29,10 +29,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path
-    for child in background.children.values():
+    for child in processes.children.values():
         child.kill()
         child.wait()
-    background.children.clear()
+    processes.children.clear()
 
 
 def run(*flags: str, data: Path) -> subprocess.CompletedProcess[str]:

@@ -15,9 +15,9 @@ from planner.benchmark.run.case import CARD, PROCESSOR, Case, Run, Sizes
 from planner.benchmark.run.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
 from planner.benchmark.run.session import PARTS, Bench, bench_of, run_benchmark
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
+from planner.jobs.turns import Turn
 from planner.speeds import SPEED_KEYS
 from planner.trial.ask.result import Device, Environment
-from planner.trial.ask.turns import Turn
 
 Cases = Callable[[Sizes, str], Iterator[Case]]
 H100 = catalog.gpu("h100-80gb")

@@ -23,6 +23,7 @@ from planner.formulas.activations import (
     layer_saved,
 )
 from planner.formulas.activations.decoder import Live, layer_record
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.setting import Setting
 from real_layers import Case, heights, saved_storages
 
@@ -89,7 +90,7 @@ def test_grouped_fp32_attention_takes_the_math_kernel(intermediate: int) -> None
         assert saved(case) == observed(case)
         real = heights(case)
     record = layer_record(case.architecture, cuda(case))
-    stream = case.bytes_of((("hidden", "fp32"), ""))
+    stream = case.bytes_of((Kind("hidden", "fp32"), ""))
     assert max(size(case, live) for live in record.forward) - stream == real.forward
     begin = size(case, record.saved) + stream
     assert max(size(case, live) for live in record.backward) - begin == real.backward

@@ -20,6 +20,7 @@ from planner.formulas.activations import (
     layer_saved,
 )
 from planner.formulas.activations.decoder import Live, Record, layer_record
+from planner.formulas.activations.kinds import Kind
 from planner.term import Term
 from real_layers import FAMILIES, LATER, Case, Heights, heights, profiled_backward_height
 
@@ -71,7 +72,7 @@ def size(case: Case, live: Live) -> int:
 
 def stream(case: Case) -> int:
     """Bytes of one hidden state of the residual stream."""
-    return case.bytes_of((("hidden", case.setting.weight), ""))
+    return case.bytes_of((Kind("hidden", case.setting.weight), ""))
 
 
 TRAINED = [*cases("bf16", 200, 24), *cases("fp32", 24)]

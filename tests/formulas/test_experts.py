@@ -9,6 +9,7 @@ import torch
 
 from planner.formulas.activations import autocast_weight_copies
 from planner.formulas.activations.decoder import Live
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.layers import record_of
 from planner.formulas.activations.setting import Setting
 from real_layers import MIDDLE, Births, Case, heights, profiled_backward_height, saved_storages
@@ -42,7 +43,7 @@ def size(one: Case, live: Live) -> int:
 
 
 def stream(one: Case) -> int:
-    return one.bytes_of((("hidden", one.setting.weight), ""))
+    return one.bytes_of((Kind("hidden", one.setting.weight), ""))
 
 
 SAVED = [
@@ -111,8 +112,8 @@ def test_checkpointing_needs_one_layer_beside_the_inputs(family: str) -> None:
     one = case(family)
     highest = max(size(one, live) for live in record_of(one.architecture, setting(one)).backward)
     over = highest - stream(one) - heights(one, checkpointed=True).backward
-    outputs = one.bytes_of((("routed hidden", "value"), ""))
-    weights = one.bytes_of((("routed", "fp32"), ""))
+    outputs = one.bytes_of((Kind("routed hidden", "value"), ""))
+    weights = one.bytes_of((Kind("routed", "fp32"), ""))
     assert 0 <= over <= outputs + weights
 
 

@@ -96,7 +96,7 @@ def test_frameworks_are_the_modules_of_the_package(
         "from planner.frameworks.plain import FRAMEWORK as PLAIN\n"
         "from planner.values.framework import Framework\n"
         "FRAMEWORK = Framework(\n"
-        "    name='another', label='Another', order=9, versions=('3',),\n"
+        "    name='another', label='Another', order=9, versions=('3',), loop_read='',\n"
         "    loss={'3': PLAIN.loss_code('1')},\n"
         ")\n"
     )
@@ -113,6 +113,8 @@ def test_frameworks_are_the_modules_of_the_package(
             each.cache_clear()
         assert exported() == ("plain", "trl", "verl", "another")
         assert export(Plan(), "another").version == "3"
+        [told] = export(Plan(), "another").notes
+        assert "nobody has read Another's training loop" in told
     finally:
         monkeypatch.undo()
         for each in asked:

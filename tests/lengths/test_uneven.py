@@ -44,6 +44,20 @@ def test_the_pass_takes_as_long_as_the_longest_rows_of_any_gpu_take() -> None:
     assert uneven.seconds == pytest.approx(even.seconds, rel=0.03)
 
 
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-0.5B", "allenai/OLMoE-1B-7B-0924"])
+def test_what_only_meets_the_head_waits_for_no_layers(model: str) -> None:
+    """Intuitor's self-certainty: the head once more over the longest rows, and no layer with it."""
+    short = {"micro_batch_size": 1, "prompt_tokens": 64, "length_distribution": "1~hist_32~1_96~1"}
+    plan = Plan(**{**BASE, **short, "response_tokens": 128}, model=model, method="intuitor")
+    longest = round(float(lengths_of(plan).longest_of(1 * 8)))
+    even = plan.changed(length_distribution="", response_tokens=longest)
+    uneven_seconds, even_seconds = (
+        sum(phase.seconds or 0 for phase in estimate(one).phases if phase.name == "old log-probs")
+        for one in (plan, even)
+    )
+    assert uneven_seconds == pytest.approx(even_seconds, rel=0.03)
+
+
 def test_who_deals_tokens_out_evenly_does_not_wait() -> None:
     assert waiting(backward(length_distribution=TAIL, framework="verl")) == 0
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from planner.trial.ask import background, process
+from planner.jobs import processes
+from planner.trial.ask import process
 from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.process import look, start, states, stop
 from planner.trial.ask.request import TrialRequest, request_of
@@ -68,7 +69,7 @@ def finished(folder: TrialFolder) -> TrialResult:
 
     found: TrialResult = until(result)
     # Looking on notices that the trial's processes have ended.
-    until(lambda: look(folder) and not {folder.identifier} & {*background.children})
+    until(lambda: look(folder) and not {folder.identifier} & {*processes.children})
     return found
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from planner.trial.ask.folders import TrialFolder, alive
+from planner.jobs.folder import alive
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.process import TrialState, find, forget, look, start, states, stop
 from planner.trial.ask.request import TrialRequest, request_of
 from trial.running import ROOT, command, environment, result_of, tiny, until, worker_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from planner.cli.answer import own_comparisons
+from planner.jobs.storage import data_folder
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import data_folder
 from planner.trial.evidence import proofs
 from planner.trial.history import History
 from planner.trial.history.comparisons import compared

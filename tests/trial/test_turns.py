@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.ask.turns import GivenUp, Turn
+from planner.jobs.turns import GivenUp, Turn
 from trial.running import ROOT, until
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from planner.trial.ask.turns import Turn
+from planner.jobs.turns import Turn
 turn = Turn(["cuda:0"], "other-trial", Path(sys.argv[1]))
 turn.wait(lambda ahead: None, lambda: False)
 print("held", flush=True)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.jobs.folder import JobFolder
+from planner.jobs.storage import data_folder
 from planner.sampling.ask import process, store
 from planner.sampling.ask.request import SamplingRequest, request_of
 from planner.sampling.ask.result import SamplingResult
-from planner.trial.ask.folders import TrialFolder, data_folder
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLACE = "place"
@@ -46,7 +47,7 @@ def words(app: AppTest) -> str:
     return "\n".join(str(part.value) for kind in kinds for part in kind).replace("\\", "")
 
 
-def kept(request: SamplingRequest, **changes: Any) -> TrialFolder:
+def kept(request: SamplingRequest, **changes: Any) -> JobFolder:
     folder = store.new_run(request)
     made = {
         "model": "tiny", "identity": "sha256 " + "1" * 64, "prompts_sha256": "0" * 64,
@@ -84,7 +85,7 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
 ) -> None:
     asked: list[SamplingRequest] = []
 
-    def start(request: SamplingRequest) -> TrialFolder:
+    def start(request: SamplingRequest) -> JobFolder:
         asked.append(request)
         folder = store.new_run(request)
         folder.own(os.getpid())
@@ -94,7 +95,7 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
 
     monkeypatch.setattr(process, "start", start)
     # This process is the folder's owner here, and a stop would end it.
-    monkeypatch.setattr(process, "stop", TrialFolder.ask_to_stop)
+    monkeypatch.setattr(process, "stop", JobFolder.ask_to_stop)
     app = opened()
     models = app.selectbox("sampling-run-model")
     assert models.options == ["choose one", "tiny"]  # a folder without safetensors is none

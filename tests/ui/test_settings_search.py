@@ -33,7 +33,7 @@ def keys(text: str) -> list[str]:
         ("KV-cache", "kv_cache_dtype"),
         ("slurm", "slurm"),
         ("turns", "turns"),
-        ("OpenRLHF", "openrlhf"),
+        ("openrlhf", "OpenRLHF"),
         ("unsloth", "unsloth"),
         ("vision", "vision"),
         ("oom", "oom"),

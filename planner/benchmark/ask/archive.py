@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from planner.catalog.card_benchmark import CardBenchmark, benchmark_json, read_benchmark
-from planner.trial.ask.folders import IDENTIFIER, data_folder, named
+from planner.jobs.folder import JobFolder
+from planner.jobs.processes import Jobs
+from planner.jobs.storage import IDENTIFIER, named
 
-
-def benchmarks_folder(root: Path | None = None) -> Path:
-    """Where they are."""
-    return (root or data_folder()) / "benchmarks"
+BENCHMARKS = Jobs("benchmarks", JobFolder)
+benchmarks_folder = BENCHMARKS.place
 
 
 def write(found: CardBenchmark, file: Path) -> None:

@@ -7,15 +7,14 @@ kept ones and the folder is gone; otherwise the folder says why.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.benchmark.ask.archive import benchmarks_folder
-from planner.trial.ask import background
-from planner.trial.ask.folders import TrialFolder, named, new_identifier
-from planner.trial.ask.strict import shown
+from planner.benchmark.ask.archive import BENCHMARKS
+from planner.jobs import processes
+from planner.jobs.folder import JobFolder
+from planner.jobs.strict import shown
 
 BUDGET_SECONDS = 20.0
 
@@ -32,29 +31,26 @@ class BenchmarkState:
     reason: str = ""
 
 
-def start(device: str, root: Path | None = None) -> TrialFolder:
+def start(device: str, root: Path | None = None) -> JobFolder:
     """Start a benchmark in a process of its own, which goes on without this one.
 
     Raises:
         OSError: when its folder cannot be written.
     """
-    folder = TrialFolder(benchmarks_folder(root) / new_identifier())
-    folder.path.mkdir(parents=True)
+    folder = BENCHMARKS.new(None, root)
     asked = ("--device", device, "--seconds", f"{BUDGET_SECONDS:g}")
-    background.begin([sys.executable, "-m", "planner", "benchmark", *asked], folder, root)
+    processes.begin([sys.executable, "-m", "planner", "benchmark", *asked], folder, root)
     return folder
 
 
 def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
     """Benchmarks that run, or ended without a result; newest first."""
-    found = named(benchmarks_folder(root))
-    return tuple(_state(TrialFolder(path)) for path in found if path.is_dir())
+    return tuple(map(_state, BENCHMARKS.all(root)))
 
 
-def _state(folder: TrialFolder) -> BenchmarkState:
-    background.notice(folder)
+def _state(folder: JobFolder) -> BenchmarkState:
     events = folder.progress()
-    if folder.owned() or background.starting(folder):
+    if processes.running(folder):
         last = events[-1] if events else {}
         number, count = (last.get(key, 0) for key in ("number", "count"))
         return BenchmarkState(
@@ -71,18 +67,12 @@ def _state(folder: TrialFolder) -> BenchmarkState:
     return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
 
 
-def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
-    """The folder of a benchmark by its name; None when there is none."""
-    return background.found(identifier, benchmarks_folder(root))
-
-
-stop = background.end
+find = BENCHMARKS.find
+"""The folder of a benchmark by its name; None when there is none."""
+stop = processes.end
 """End a benchmark; it keeps nothing."""
 
 
-def forget(folder: TrialFolder) -> bool:
+def forget(folder: JobFolder) -> bool:
     """Delete the folder of a benchmark that is over; False when it is not."""
-    if _state(folder).running:
-        return False
-    shutil.rmtree(folder.path, ignore_errors=True)
-    return True
+    return processes.forget(folder, not _state(folder).running)

@@ -33,8 +33,8 @@ from planner.benchmark.run.identity import described, versions_of
 from planner.catalog import Gpu
 from planner.catalog.card_benchmark import CardBenchmark, Measured, Peaks, ascii_line
 from planner.formulas.communication import slot_bytes_per_second
+from planner.jobs.turns import GivenUp, Turn
 from planner.trial.ask.result import now
-from planner.trial.ask.turns import GivenUp, Turn
 from planner.trial.run.device import device_of, environment, used_by_others
 
 Report = Callable[[str, int, int], None]

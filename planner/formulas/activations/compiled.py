@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.decoder import Live, Record
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.linears import weight_shape
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
@@ -59,23 +60,23 @@ def compiled_record(arch: Architecture, setting: Setting) -> Record:
     inductor hold, gradients of weights aside (all of a layer's come out together).
     """
     refuse_compiled(arch, setting)
-    stream: Label = (("hidden", setting.weight), "layer input")
+    stream: Label = (Kind("hidden", setting.weight), "layer input")
     attention = _attention(arch, setting)
     mlp = _mlp(setting)
-    saved = Counter([stream, (("token", "fp32"), "attention norm 1/rms"), *attention, *mlp])
-    gradient: Label = (("hidden", setting.weight), "gradient of layer output")
+    saved = Counter([stream, (Kind("token", "fp32"), "attention norm 1/rms"), *attention, *mlp])
+    gradient: Label = (Kind("hidden", setting.weight), "gradient of layer output")
     value = setting.value
     at_mlp = saved + Counter([gradient])
-    at_mlp -= Counter([(("intermediate", value), "gated product")])
+    at_mlp -= Counter([(Kind("intermediate", value), "gated product")])
     at_mlp += Counter(
         [
-            (("intermediate", value), "gradient of gated product"),
-            (("intermediate", value), "gradient of up projection"),
+            (Kind("intermediate", value), "gradient of gated product"),
+            (Kind("intermediate", value), "gradient of up projection"),
         ]
     )
     at_attention = saved - Counter(mlp) + Counter([gradient, *_attention_gradients(arch, setting)])
-    made: Label = (("hidden", value), "MLP output")
-    forward = saved + Counter([made, (("hidden", setting.weight), "layer output")])
+    made: Label = (Kind("hidden", value), "MLP output")
+    forward = saved + Counter([made, (Kind("hidden", setting.weight), "layer output")])
     again = forward + Counter([gradient])
     return Record(saved, (forward,), (at_mlp, at_attention), (again,))
 
@@ -85,32 +86,32 @@ def _attention(arch: Architecture, setting: Setting) -> list[Label]:
     labels = _inputs(setting, ("q_proj", "k_proj", "v_proj"), "hidden", "attention norm output")
     if arch.qk_norm:
         for shape, name in (("query", "queries"), ("key", "keys")):
-            labels.append(((shape, value), f"{name} before their norm"))
-            labels.append(((f"{shape} head", "fp32"), f"{name} 1/rms"))
+            labels.append((Kind(shape, value), f"{name} before their norm"))
+            labels.append((Kind(f"{shape} head", "fp32"), f"{name} 1/rms"))
     repeated = "query" if setting.masked and arch.kv_heads > 1 else "key"
     labels += [
-        (("query", value), "rotated queries"),
-        ((repeated, value), "rotated keys"),
-        ((repeated, value), "values"),
+        (Kind("query", value), "rotated queries"),
+        (Kind(repeated, value), "rotated keys"),
+        (Kind(repeated, value), "values"),
     ]
     if setting.attention == "eager":
         labels += [
-            (("score", value), "attention scores"),
-            (("score", value), "attention weights"),
-            (("query head", "fp32"), "softmax maxima"),
-            (("query head", "fp32"), "softmax sums"),
-            (("query", value), "attention output"),
+            (Kind("score", value), "attention scores"),
+            (Kind("score", value), "attention weights"),
+            (Kind("query head", "fp32"), "softmax maxima"),
+            (Kind("query head", "fp32"), "softmax sums"),
+            (Kind("query", value), "attention output"),
         ]
     else:
         cuda = setting.kernels == "cuda"
         statistic = "padded query head" if setting.masked and cuda else "query head"
         labels += [
-            (("query", value), "attention output"),
-            ((statistic, "fp32"), "attention log-sum-exp"),
+            (Kind("query", value), "attention output"),
+            (Kind(statistic, "fp32"), "attention log-sum-exp"),
         ]
         if setting.masked:
             pair = "padded pair" if cuda else "pair"
-            labels.append(((pair, value), "attention mask as a bias"))
+            labels.append((Kind(pair, value), "attention mask as a bias"))
         if setting.trains == "lora":
             labels += _inputs(setting, ("o_proj",), "query", "adapter input of attention output")
     return [*labels, *_weights(setting, "self_attn")]
@@ -119,11 +120,11 @@ def _attention(arch: Architecture, setting: Setting) -> list[Label]:
 def _mlp(setting: Setting) -> list[Label]:
     value = setting.value
     return [
-        (("hidden", value), "attention projection"),
-        (("token", "fp32"), "MLP norm 1/rms"),
+        (Kind("hidden", value), "attention projection"),
+        (Kind("token", "fp32"), "MLP norm 1/rms"),
         *_inputs(setting, ("gate_proj", "up_proj"), "hidden", "MLP norm output"),
-        (("intermediate", value), "gate projection"),
-        (("intermediate", value), "up projection"),
+        (Kind("intermediate", value), "gate projection"),
+        (Kind("intermediate", value), "up projection"),
         *_inputs(setting, ("down_proj",), "intermediate", "gated product"),
         *_weights(setting, "mlp"),
     ]
@@ -132,9 +133,9 @@ def _mlp(setting: Setting) -> list[Label]:
 def _inputs(setting: Setting, names: tuple[str, ...], shape: str, label: str) -> list[Label]:
     """The input that projections share, kept once: for their weights or their adapters."""
     if setting.all_weights:
-        return [((shape, setting.value), label)]
+        return [(Kind(shape, setting.value), label)]
     adapted = any(path.split(".")[-1] in names for path in setting.adapted)
-    return [((shape, "fp32"), label)] if adapted else []
+    return [(Kind(shape, "fp32"), label)] if adapted else []
 
 
 def _weights(setting: Setting, module: str) -> list[Label]:
@@ -143,10 +144,10 @@ def _weights(setting: Setting, module: str) -> list[Label]:
     for path, (given, made, name) in PROJECTIONS.items():
         if path.startswith(module):
             if path in setting.adapted:
-                labels.append((("rank", "fp32"), f"low-rank output of {name}"))
+                labels.append((Kind("rank", "fp32"), f"low-rank output of {name}"))
             if setting.autocast:
                 labels.append(
-                    ((weight_shape(given, made), setting.value), f"bf16 weight of {name}")
+                    (Kind(weight_shape(given, made), setting.value), f"bf16 weight of {name}")
                 )
     return labels
 
@@ -154,19 +155,19 @@ def _weights(setting: Setting, module: str) -> list[Label]:
 def _attention_gradients(arch: Architecture, setting: Setting) -> Live:
     value = setting.value
     labels: list[Label] = [
-        (("query", value), "gradient of attention output"),
-        (("query", value), "gradient of queries"),
-        (("key", value), "gradient of keys"),
-        (("key", value), "gradient of values"),
+        (Kind("query", value), "gradient of attention output"),
+        (Kind("query", value), "gradient of queries"),
+        (Kind("key", value), "gradient of keys"),
+        (Kind("key", value), "gradient of values"),
     ]
     if setting.attention == "eager":
         labels += [
-            (("score", value), "gradient of attention weights"),
-            (("score", value), "gradient of attention scores"),
+            (Kind("score", value), "gradient of attention weights"),
+            (Kind("score", value), "gradient of attention scores"),
         ]
     elif not setting.masked and setting.kernels == "cuda":
         labels += [
-            (("flash statistic", "fp32"), "flash backward row sums"),
-            (("flash accumulator", "fp32"), "flash backward query gradient in fp32"),
+            (Kind("flash statistic", "fp32"), "flash backward row sums"),
+            (Kind("flash accumulator", "fp32"), "flash backward query gradient in fp32"),
         ]
     return Counter(labels)

@@ -13,6 +13,7 @@ from planner.catalog.architecture import Architecture
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.attention import attention, gpt2_attention
 from planner.formulas.activations.experts import sparse_mlp
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.linears import (
     fused_gated_mlp,
     gated_mlp,
@@ -56,14 +57,14 @@ def decoder_layer(
     if before:
         hidden_states = norm(layer, hidden_states, "attention norm")
     # Eager attention returns its weights, and the layer's frame holds them to its end.
-    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
+    hidden_states, _ = layer.wrap("attention", attention)(layer, hidden_states, cos, sin, mask)
     if after:
         hidden_states = norm(layer, hidden_states, "norm after attention")
     hidden_states = op.add(residual, hidden_states, "hidden states after attention")
     residual = hidden_states
     if before:
         hidden_states = norm(layer, hidden_states, "MLP norm")
-    hidden_states = _mlp(layer)(layer, hidden_states)
+    hidden_states = layer.wrap("mlp", _mlp(layer))(layer, hidden_states)
     if after:
         hidden_states = norm(layer, hidden_states, "norm after MLP")
     return op.add(residual, hidden_states, "layer output")
@@ -80,11 +81,11 @@ def _mlp(layer: Layer) -> Callable[[Layer, Tensor], Tensor]:
 def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
-    attn_output, _ = gpt2_attention(layer, hidden_states, mask)
+    attn_output, _ = layer.wrap("attention", gpt2_attention)(layer, hidden_states, mask)
     hidden_states = op.add(attn_output, residual, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
-    feed_forward_hidden_states = plain_mlp(layer, hidden_states)
+    feed_forward_hidden_states = layer.wrap("mlp", plain_mlp)(layer, hidden_states)
     return op.add(residual, feed_forward_hidden_states, "layer output")
 
 
@@ -93,12 +94,12 @@ def _gpt_neox(
 ) -> Tensor:
     parallel = layer.arch.parallel_residual
     normed = norm(layer, hidden_states, "attention norm")
-    attn_output, _ = attention(layer, normed, cos, sin, mask)
+    attn_output, _ = layer.wrap("attention", attention)(layer, normed, cos, sin, mask)
     del normed
     if not parallel:
         attn_output = op.add(attn_output, hidden_states, "hidden states after attention")
     normed = norm(layer, hidden_states if parallel else attn_output, "MLP norm")
-    mlp_output = plain_mlp(layer, normed)
+    mlp_output = layer.wrap("mlp", plain_mlp)(layer, normed)
     del normed
     if not parallel:
         return op.add(mlp_output, attn_output, "layer output")
@@ -186,7 +187,7 @@ def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:
     """Local peaks less what is shared, without those that another one exceeds everywhere."""
     labels, counts = tape.counts_at_peaks(start, end)
     alive = np.maximum(counts - [outside[label] for label in labels], 0)
-    kinds: dict[tuple[str, str], int] = {}
+    kinds: dict[Kind, int] = {}
     of = [kinds.setdefault(kind, len(kinds)) for kind, _ in labels]
     sizes = alive @ np.eye(len(kinds), dtype=np.int64)[of]
     within = (sizes[:, None] <= sizes).all(axis=2)

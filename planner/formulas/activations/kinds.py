@@ -6,6 +6,8 @@ tensor is which is said by a term's name; how many bytes one takes is said here.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from planner.formulas.formula import Formula
 from planner.term import Category
 
@@ -192,8 +194,21 @@ WIDTHS: dict[str, tuple[str, str]] = {
 }
 """Number format to its bytes and how to say it."""
 
-Kind = tuple[str, str]
-"""A shape of :data:`ELEMENTS` and a number format of :data:`WIDTHS`."""
+
+class Kind(NamedTuple):
+    """What the size of a storage follows from."""
+
+    shape: str
+    """Of :data:`ELEMENTS`."""
+    width: str
+    """Number format of :data:`WIDTHS`."""
+    region: str = ""
+    """Where a wrapper divides sizes among GPUs, the part of the layer whose sizes these are."""
+
+    @property
+    def formula(self) -> Formula:
+        """Its bytes; the sizes put in are the region's."""
+        return KINDS[self[:2]]
 
 
 def _formula(shape: str, width: str) -> Formula:
@@ -210,7 +225,7 @@ def _formula(shape: str, width: str) -> Formula:
     )
 
 
-KINDS: dict[Kind, Formula] = {
+KINDS: dict[tuple[str, str], Formula] = {
     (shape, width): _formula(shape, width)
     for shape in ELEMENTS
     for width in WIDTHS

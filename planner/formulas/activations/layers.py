@@ -264,7 +264,7 @@ def _forward_moments(arch: Architecture, setting: Setting) -> Moments:
     record = record_of(arch, setting)
     outside = record.saved
     if setting.trains == "none":
-        outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
+        outside = Counter({(Kind("hidden", setting.weight), LAYER_INPUT): 1})
     return moments_of(_less(peak, outside) for peak in record.forward)
 
 

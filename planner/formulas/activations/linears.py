@@ -10,6 +10,11 @@ from planner.formulas.activations.tape import Frozen, Gradients, Storage, Tensor
 
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
+    found: Tensor = layer.wrap(path, _linear)(layer, x, shape, name, path)
+    return found
+
+
+def _linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     setting = layer.setting
     if setting.four_bit:
         # Linear4bit computes in half precision and answers in what it was given.

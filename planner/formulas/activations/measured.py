@@ -14,6 +14,7 @@ import numpy as np
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.formulas import polynomial
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.measured_lookup import setting_of, without_autocast
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
@@ -276,4 +277,4 @@ def _hidden(
     narrow: bool = False,
 ) -> Term:
     width = "fp32" if _wide(workload) and not narrow else "value"
-    return terms_of({(("hidden", width), name): copies}, arch, workload, role)[0]
+    return terms_of({(Kind("hidden", width), name): copies}, arch, workload, role)[0]

@@ -8,6 +8,7 @@ from planner.catalog.architecture import Architecture
 from planner.formulas.activations import measured
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
@@ -54,7 +55,7 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     setting, _ = settings(arch, workload, False)[0]
     found = _rotary(arch, setting)
     if workload.trains == "none":
-        found += [(("hidden", setting.weight), "hidden states"), *_masks(arch, setting)]
+        found += [(Kind("hidden", setting.weight), "hidden states"), *_masks(arch, setting)]
     else:
         found += list(_outside_layers(arch, setting).elements())
     return tuple(terms_of(Live(found), arch, workload, role))
@@ -83,7 +84,8 @@ def checkpointed_saved(
     if arch.measured:
         return measured.checkpointed_saved(arch, workload, role=role, layers=layers)
     setting, _ = settings(arch, workload, False)[0]
-    counts: dict[Label, Num] = {(("hidden", setting.weight), "checkpointed layer inputs"): layers}
+    label: Label = (Kind("hidden", setting.weight), "checkpointed layer inputs")
+    counts: dict[Label, Num] = {label: layers}
     if own_tables(arch, setting):
         counts |= _given_tables(setting, layers)
     counts |= dict.fromkeys(_masks(arch, setting), 1)
@@ -110,13 +112,13 @@ def embeddings_leaf(
     if arch.measured:
         return (measured.embeddings_leaf(arch, workload, role=role, name=LEAF),)
     setting, _ = settings(arch, workload, False)[0]
-    label: Label = (("hidden", setting.weight), LEAF)
+    label: Label = (Kind("hidden", setting.weight), LEAF)
     return tuple(terms_of({label: 1}, arch, workload, role))
 
 
 def _embedding_dropout(setting: Setting) -> Label:
     form = "bool" if setting.kernels == "cuda" else setting.weight
-    return ("hidden", form), EMBEDDING_DROPOUT
+    return Kind("hidden", form), EMBEDDING_DROPOUT
 
 
 @shared_by_roles
@@ -133,7 +135,7 @@ def given_tables(
 
 
 def _given_tables(setting: Setting, layers: Num) -> dict[Label, Num]:
-    return {(("rotary table", setting.weight), name): layers for name in OWN_TABLES}
+    return {(Kind("rotary table", setting.weight), name): layers for name in OWN_TABLES}
 
 
 def autocast_weight_copies(
@@ -170,7 +172,8 @@ def _rotary(arch: Architecture, setting: Setting) -> list[Label]:
     both = arch.family in ("gemma3_text", "olmo3") and 0 < arch.sliding_layers < arch.layers
     for layer_kind in ("", " of sliding layers") if both else ("",):
         for name in ("rotary cos", "rotary sin"):
-            labels.append((("rotary table", table_width(arch, setting)), name + layer_kind))
+            kind = Kind("rotary table", table_width(arch, setting))
+            labels.append((kind, name + layer_kind))
     return labels
 
 
@@ -181,7 +184,7 @@ def _masks(arch: Architecture, setting: Setting) -> list[Label]:
     width = setting.weight if setting.attention == "eager" else "bool"
     both = 0 < arch.sliding_layers < arch.layers
     names = ("attention mask", "attention mask of sliding layers")
-    return [(("pair", width), name) for name in names[: 1 + both]]
+    return [(Kind("pair", width), name) for name in names[: 1 + both]]
 
 
 @lru_cache(maxsize=256)
@@ -217,8 +220,8 @@ def _outside_layers(arch: Architecture, setting: Setting) -> Live:
         if arch.learned_positions:
             kept.append(tape.new("position", "int64", "position ids"))
         if arch.dropout and setting.input_needs_gradient:
-            (shape, form), name = _embedding_dropout(setting)
-            kept.append(tape.new(shape, form, name))
+            kind, name = _embedding_dropout(setting)
+            kept.append(tape.new(kind.shape, kind.width, name))
     # Liger's norm keeps its input as it is, from here to the backward of the norm.
     given = "final norm input" if setting.liger else "hidden states"
     output = _normed(tape, arch, setting, given)

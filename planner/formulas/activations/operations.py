@@ -67,9 +67,9 @@ def promoted(*tensors: Tensor) -> str:
 def fitted(gradient: Storage, wanted: tuple[str, str, str]) -> Storage:
     """The gradient summed and cast to the shape and format of its tensor's signature."""
     shape, width, name = wanted
-    if gradient.label[0][0] != shape:
-        gradient = gradient.tape.new(shape, gradient.label[0][1], name)
-    if gradient.label[0][1] != width:
+    if gradient.label[0].shape != shape:
+        gradient = gradient.tape.new(shape, gradient.label[0].width, name)
+    if gradient.label[0].width != width:
         gradient = gradient.tape.new(shape, width, name)
     return gradient
 
@@ -164,7 +164,7 @@ def view(x: Tensor, shape: str, *, copied: str = "") -> Tensor:
     def backward(gradients: Gradients) -> Gradients:
         gradient = gradients[0]
         assert gradient is not None
-        return [gradient.tape.new(copied, gradient.label[0][1], name) if copied else gradient]
+        return [gradient.tape.new(copied, gradient.label[0].width, name) if copied else gradient]
 
     return record(x.storage, shape, x.width, [x], backward)
 

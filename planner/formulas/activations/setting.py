@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.tape import Tape
@@ -102,6 +103,15 @@ def rotary_width(arch: Architecture, setting: Setting) -> str:
     return setting.weight if own_tables(arch, setting) else table_width(arch, setting)
 
 
+Part: TypeAlias = "Callable[..., Any]"
+"""A function of a layer, a tensor and whatever else it needs."""
+
+
+def unwrapped(_: str, part: Part) -> Part:
+    """The part as it is."""
+    return part
+
+
 @dataclass(slots=True)
 class Layer:
     """One run of one layer: the tape, the architecture and the setting."""
@@ -109,6 +119,11 @@ class Layer:
     tape: Tape
     arch: Architecture
     setting: Setting
+    wrap: Callable[[str, Part], Part] = unwrapped
+    """What stands around a part, by its name: ``attention``, ``mlp``, or a linear module's path.
+
+    A way of dividing a layer among GPUs adds its collectives there, and sets the tape's region.
+    """
 
     @property
     def heads_joined(self) -> bool:

@@ -14,7 +14,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,19 @@ def counted(labels: Sequence[Label], counts: Counts) -> list[Counter[Label]]:
     ]
 
 
+class Collective(NamedTuple):
+    """An exchange between GPUs."""
+
+    position: int
+    """Events before it."""
+    operation: str
+    """Such as ``all-reduce``."""
+    axis: str
+    """Of the mesh."""
+    kind: Kind
+    """What is exchanged."""
+
+
 @dataclass(slots=True)
 class Tape:
     """The births and deaths of storages, in order."""
@@ -49,10 +62,18 @@ class Tape:
     checkpoint has not run its layer again."""
     kept: list[Storage] = field(default_factory=list)
     """What outlives the pass, such as gradients of weights."""
+    region: str = ""
+    """Of what is born now (:attr:`.kinds.Kind.region`); a wrapper around a part sets it."""
+    collectives: list[Collective] = field(default_factory=list)
 
     def new(self, shape: str, width: str, name: str) -> Storage:
         """A fresh storage, alive from now on."""
-        return Storage(self, ((shape, width), name))
+        return Storage(self, (Kind(shape, width, self.region), name))
+
+    def collect(self, operation: str, axis: str, x: Tensor) -> None:
+        """Note that GPUs along an axis of the mesh exchange a tensor, sized by this region."""
+        kind = Kind(x.shape, x.width, self.region)
+        self.collectives.append(Collective(len(self.events), operation, axis, kind))
 
     def counts_at_peaks(self, start: int, end: int) -> tuple[list[Label], Counts]:
         """All labels, and how many of each are alive at the local maxima between two positions."""
@@ -105,7 +126,7 @@ Backward = Callable[[Gradients], Gradients]
 class Node:
     """One differentiable operation: where gradients go next and what it saved."""
 
-    __slots__ = ("backward", "edges", "order", "outputs", "saved")
+    __slots__ = ("backward", "edges", "order", "outputs", "region", "saved")
 
     def __init__(
         self,
@@ -124,6 +145,7 @@ class Node:
         self.saved: Sequence[Storage | Frozen] = saved
         self.backward: Backward | None = backward
         self.outputs = outputs
+        self.region = tape.region
 
 
 class Tensor:
@@ -164,6 +186,7 @@ def run_backward(tape: Tape, root: Node, gradient: Gradients) -> None:
             tape.first_use = len(tape.events)
         backward, node.backward = node.backward, None
         arrived = buffers.pop(node)
+        tape.region = node.region
         outgoing = backward(arrived)
         arrived.clear()
         node.saved = ()

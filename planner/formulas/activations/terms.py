@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from planner.catalog.architecture import Architecture
-from planner.formulas.activations.kinds import KINDS, Kind
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, remembered, some, total
@@ -28,7 +28,7 @@ class Moments(NamedTuple):
 
     def heights(self, sizes: dict[str, Num]) -> list[Num]:
         """Bytes alive at each moment."""
-        units = [KINDS[kind].of(sizes) for kind in self.kinds]
+        units = [kind.formula.of(sizes) for kind in self.kinds]
         if np.ndarray not in map(type, units):
             return (self.counts @ units).tolist()  # type: ignore[no-any-return]
         rows = self.counts.tolist()
@@ -113,7 +113,7 @@ def highest(
 
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
-    """The inputs of every formula in :data:`KINDS`, for one copy."""
+    """The inputs of every formula in :data:`.kinds.KINDS`, for one copy."""
     found = (*_of_architecture(arch), *_of_workload(workload), 1)
     return dict(zip((*ARCHITECTURE_SIZES, *WORKLOAD_SIZES, "copies"), found, strict=True))
 
@@ -128,7 +128,7 @@ def terms_of(
 def _terms(counts: Mapping[Label, Num], sizes: Mapping[str, Num], role: str) -> list[Term]:
     terms = []
     for (kind, name), copies in counts.items():
-        formula = KINDS[kind]
+        formula = kind.formula
         inputs = {key: sizes[key] for key in formula.inputs}
         inputs["copies"] = copies
         terms.append(formula.made(role, inputs, name, abs(copies)))

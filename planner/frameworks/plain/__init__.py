@@ -11,6 +11,7 @@ FRAMEWORK = Framework(
     label="Plain PyTorch",
     order=0,
     versions=("1",),
+    loop_read="planner/steps, which is the loop itself",
     loss={"1": replace(AS_NAMED, name="plain 1")},
     # DeepSpeed's communication_data_type is the dtype it trains in, unless one says otherwise.
     defaults=lambda values: (

@@ -75,6 +75,8 @@ FRAMEWORK = Framework(
     label="TRL",
     order=1,
     versions=(NEWEST, "1.14.0"),
+    loop_read="trl 1.9.0 to 1.16.0, trl/trainer/{sft,dpo,grpo,rloo}_trainer.py, over transformers "
+    "5.23, Trainer.training_step",
     loss={
         "1.9.0": _on_logits("1.9.0", one_kernel=False),
         "1.12.0": _on_logits("1.12.0", one_kernel=False),

@@ -228,7 +228,7 @@ def _sampled(plan: Plan) -> dict[str, object]:
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
-        **trainer_of(FRAMEWORK.name, plan.method).variations.get(plan.variation, {}),
+        **trainer_of(FRAMEWORK.name, plan.method).told(plan),
         **(_validation(plan) if plan.eval_steps else {}),
     }
     if plan.reward == "model" and _script_of(plan).rewarded:
@@ -297,7 +297,7 @@ def _script(
         ]
     else:
         words += [
-            *("-m", f"trl.scripts.{plan.method}", "--config", _config(plan)),
+            *("-m", f"trl.scripts.{_script_of(plan).module}", "--config", _config(plan)),
             *("--dataset_name", expand("", "DATASET")),
             *("--output_dir", expand("", "OUTPUT_DIR")),
         ]

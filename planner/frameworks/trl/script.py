@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One module of ``trl.scripts``, named as the method is, or a program of our own."""
+    """One module of ``trl.scripts``, or a program of our own."""
 
+    module: str = ""
+    """Of ``trl.scripts``; empty where a program runs."""
     samples: bool
     """Whether it generates the responses that it learns from."""
     kl: tuple[str, ...] = ("none",)

@@ -46,6 +46,7 @@ FRAMEWORK = Framework(
     label="verl",
     order=2,
     versions=("0.9.1",),
+    loop_read="verl 0.9.1, trainer/ppo/ray_trainer.py and workers/engine/fsdp/transformer_impl.py",
     loss={
         "0.9.1": LossCode(
             name="verl 0.9.1",

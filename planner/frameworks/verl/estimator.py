@@ -11,5 +11,5 @@ from typing import Any
 class Estimator:
     """``algorithm.adv_estimator`` of a plan, and whether a critic trains."""
 
-    name: Callable[[Any], str] = lambda plan: str(plan.method)
+    name: Callable[[Any], str]
     critic: bool = False

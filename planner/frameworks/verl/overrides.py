@@ -185,7 +185,7 @@ def overrides(plan: Plan) -> dict[str, object]:
         **_model(plan, model, plan.model),
         f"{model}.use_fused_kernels": plan.logits in KERNELS,
         **_actor(plan),
-        **trainer_of(FRAMEWORK.name, plan.method).variations.get(plan.variation, {}),
+        **trainer_of(FRAMEWORK.name, plan.method).told(plan),
         **_rollout(plan),
         "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
         f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),

@@ -6,24 +6,25 @@ end it, and an app that starts anew finds it again.
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from planner.jobs import processes
+from planner.jobs.folder import JobFolder
+from planner.jobs.strict import shown
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
 from planner.sampling.ask.setup import predicted
-from planner.sampling.ask.store import asked, ended, new_run, runs, runs_folder, settle
+from planner.sampling.ask.store import RUNS, asked, ended, new_run, runs, settle
 from planner.sampling.ask.supervisor import result_of
 from planner.sampling.estimate import SamplingEstimate
-from planner.trial.ask import background
-from planner.trial.ask.folders import TrialFolder
-from planner.trial.ask.strict import shown
 
+find = RUNS.find
+"""The folder of a run by its name; None when there is none."""
 COMMAND = ("-m", "planner", "sampling", "run")
 
 
@@ -44,18 +45,18 @@ class SamplingState:
     result: SamplingResult | None = None
 
 
-def start(request: SamplingRequest, root: Path | None = None) -> TrialFolder:
+def start(request: SamplingRequest, root: Path | None = None) -> JobFolder:
     """Start a run in a process of its own, which goes on without this one.
 
     Raises:
         OSError: when its folder cannot be written.
     """
     folder = new_run(request, root)
-    background.begin([sys.executable, *COMMAND], folder, root)
+    processes.begin([sys.executable, *COMMAND], folder, root)
     return folder
 
 
-def reopen(folder: TrialFolder) -> None:
+def reopen(folder: JobFolder) -> None:
     """Take the end off a run, so that it can go on with what it has.
 
     Raises:
@@ -70,16 +71,11 @@ def reopen(folder: TrialFolder) -> None:
         (folder.path / name).unlink(missing_ok=True)
 
 
-def resume(folder: TrialFolder, root: Path | None = None) -> TrialFolder:
+def resume(folder: JobFolder, root: Path | None = None) -> JobFolder:
     """Go on with a run that was ended; nothing that it has written is computed again."""
     reopen(folder)
-    background.begin([sys.executable, *COMMAND], folder, root)
+    processes.begin([sys.executable, *COMMAND], folder, root)
     return folder
-
-
-def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
-    """The folder of a run by its name; None when there is none."""
-    return background.found(identifier, runs_folder(root))
 
 
 def states(root: Path | None = None) -> list[SamplingState]:
@@ -87,16 +83,14 @@ def states(root: Path | None = None) -> list[SamplingState]:
     return [state for folder in runs(root) if (state := look(folder)) is not None]
 
 
-def look(folder: TrialFolder) -> SamplingState | None:
+def look(folder: JobFolder) -> SamplingState | None:
     """How a run stands; None when its folder cannot be read.
 
     One whose process is gone without a result is given one that says so.
     """
-    background.notice(folder)
     try:
-        request, result = asked(folder), ended(folder)
-        if result is None and not folder.owned() and not background.starting(folder):
-            result = ended(folder) or _lost(folder, request)
+        request = asked(folder)
+        result = processes.settled(folder, partial(ended, folder), partial(_lost, folder, request))
     except (OSError, ValueError):
         return None
     if result is not None:
@@ -121,7 +115,7 @@ def look(folder: TrialFolder) -> SamplingState | None:
     )
 
 
-def _lost(folder: TrialFolder, request: SamplingRequest) -> SamplingResult:
+def _lost(folder: JobFolder, request: SamplingRequest) -> SamplingResult:
     stopped = folder.asked_to_stop()
     reason = "The run was stopped." if stopped else (
         "The run's process was killed from outside and left no result. Everything that the run "
@@ -131,15 +125,11 @@ def _lost(folder: TrialFolder, request: SamplingRequest) -> SamplingResult:
     return settle(folder, result_of(folder, request, status, reason, seconds=0.0))  # type: ignore[arg-type]
 
 
-stop = background.end
+stop = processes.end
 """End a run; what it has computed stays."""
 
 
-def forget(folder: TrialFolder) -> bool:
+def forget(folder: JobFolder) -> bool:
     """Delete the folder of a run that is over, weights included; False when it goes on."""
     state = look(folder)
-    if state is not None and state.running:
-        return False
-    with suppress(OSError):
-        shutil.rmtree(folder.path)
-    return True
+    return processes.forget(folder, state is None or not state.running)

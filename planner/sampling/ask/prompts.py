@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.trial.ask.strict import refuse_constant, unique
+from planner.jobs.strict import refuse_constant, unique
 
 LARGEST_BYTES = 64 * 2**30
 LINE_BYTES = 2**20

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from planner.jobs.strict import Strict
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.trial.ask.request import Place
-from planner.trial.ask.strict import Strict
 
 RECALL_PROMPTS = 1000
 PLAN_FIELDS = (

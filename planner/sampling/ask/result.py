@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from planner.jobs.strict import Bytes, Count, Line, Lines, Number, Seconds, Strict, Text
 from planner.sampling.ask.request import SamplingRequest
-from planner.trial.ask.strict import Bytes, Count, Line, Lines, Number, Seconds, Strict, Text
 
 Status = Literal["completed", "stopped", "failed", "killed"]
 class StageFigures(Strict):

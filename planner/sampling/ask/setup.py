@@ -10,13 +10,13 @@ import json
 import os
 from pathlib import Path
 
+from planner.jobs.storage import write_whole
+from planner.jobs.strict import Count, Line, Strict
 from planner.sampling.ask.prompts import scan
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.source import source_of
 from planner.sampling.estimate import SamplingEstimate, estimate
 from planner.sampling.measured import Measured
-from planner.trial.ask.folders import write_whole
-from planner.trial.ask.strict import Count, Line, Strict
 
 SETUP, OFFSETS = "setup.json", "offsets"
 NAMES = {

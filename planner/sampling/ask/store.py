@@ -13,40 +13,23 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from planner.jobs.folder import JobFolder
+from planner.jobs.processes import Jobs
+from planner.jobs.storage import data_folder, write_whole
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, read_result
 from planner.sampling.ask.source import checked
-from planner.trial.ask.folders import TrialFolder, data_folder, named, new_identifier, write_whole
 
 WEIGHTS = "weights.parquet"
 LARGEST_RESULT_BYTES = 4 * 2**20
 FILE = re.compile(r"[\w][\w.\- ]{0,120}\.jsonl", re.ASCII)
 FOLDER = re.compile(r"[\w][\w.\-]{0,120}", re.ASCII)
 
-
-def runs_folder(root: Path | None = None) -> Path:
-    """Where they are."""
-    return (root or data_folder()) / "sampling"
+RUNS = Jobs("sampling", JobFolder)
+runs_folder, runs, new_run = RUNS.place, RUNS.all, RUNS.new
 
 
-def new_run(request: SamplingRequest, root: Path | None = None) -> TrialFolder:
-    """A folder for a new run, with its request in it.
-
-    Raises:
-        OSError: when nothing can be written there.
-    """
-    folder = TrialFolder(runs_folder(root) / new_identifier())
-    folder.path.mkdir(parents=True)
-    write_whole(folder.path / "request.json", request.model_dump_json())
-    return folder
-
-
-def runs(root: Path | None = None) -> list[TrialFolder]:
-    """Every run's folder, newest first."""
-    return [TrialFolder(path) for path in named(runs_folder(root)) if path.is_dir()]
-
-
-def asked(folder: TrialFolder) -> SamplingRequest:
+def asked(folder: JobFolder) -> SamplingRequest:
     """What a run was asked.
 
     Raises:
@@ -56,7 +39,7 @@ def asked(folder: TrialFolder) -> SamplingRequest:
     return SamplingRequest.model_validate_json((folder.path / "request.json").read_bytes())
 
 
-def ended(folder: TrialFolder) -> SamplingResult | None:
+def ended(folder: JobFolder) -> SamplingResult | None:
     """How a run ended; None while it goes on.
 
     Raises:
@@ -70,7 +53,7 @@ def ended(folder: TrialFolder) -> SamplingResult | None:
         return None
 
 
-def settle(folder: TrialFolder, result: SamplingResult) -> SamplingResult:
+def settle(folder: JobFolder, result: SamplingResult) -> SamplingResult:
     """Write how a run ended, once: whoever is first decides."""
     try:
         write_whole(folder.result_file, result.model_dump_json(indent=1), place=os.link)

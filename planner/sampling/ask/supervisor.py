@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from planner.forks.client import ROOT
+from planner.jobs.folder import JobFolder
+from planner.jobs.strict import shown
+from planner.jobs.turns import GivenUp, Turn
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
 from planner.sampling.ask.setup import predicted, prepared
 from planner.sampling.ask.store import settle
-from planner.trial.ask.folders import TrialFolder
-from planner.trial.ask.strict import shown
 from planner.trial.ask.supervisor import POLL_SECONDS, end_group, own_environment
-from planner.trial.ask.turns import GivenUp, Turn
 
 STAGES_FILE = "stages.jsonl"
 """Figures of every stage, those of earlier tries included."""
@@ -40,7 +40,7 @@ class SamplingSupervisor:
     def __init__(
         self,
         request: SamplingRequest,
-        folder: TrialFolder,
+        folder: JobFolder,
         heard: Heard = lambda event: None,
         root: Path | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ def processes(request: SamplingRequest) -> Iterator[tuple[str, ...]]:
 
 
 def result_of(
-    folder: TrialFolder, request: SamplingRequest, status: Status, reason: str, *, seconds: float
+    folder: JobFolder, request: SamplingRequest, status: Status, reason: str, *, seconds: float
 ) -> SamplingResult:
     """A run's result from what its stages have left."""
     found = _object(folder.path / "found.json") if status == "completed" else {}
@@ -210,7 +210,7 @@ def result_of(
     return SamplingResult.model_validate_json(json.dumps(whole))
 
 
-def _stages(folder: TrialFolder) -> list[StageFigures]:
+def _stages(folder: JobFolder) -> list[StageFigures]:
     """Every stage that ended, a line a name; of one that was gone on with, the sum of its tries."""
     estimated = predicted(folder.path)
     expected = {} if estimated is None else {each.name: each for each in estimated.stages}

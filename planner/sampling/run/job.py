@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner.jobs.storage import write_whole
 from planner.sampling.ask.prompts import Prompts
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.setup import OFFSETS, RATES, SETUP, Setup
@@ -21,7 +22,6 @@ from planner.sampling.derived import chunk_of, lists_of, part_of, probes_of, tra
 from planner.sampling.plan import SamplingPlan
 from planner.sampling.run.neighbours import I64, Near
 from planner.sampling.run.vectors import Chunks, whole
-from planner.trial.ask.folders import write_whole
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from planner.trial.ask.host_memory import memory_bytes
+from planner.jobs.host_memory import memory_bytes
 
 LOOK_SECONDS = 0.004
 SAY_SECONDS = 0.5

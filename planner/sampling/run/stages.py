@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from planner.jobs.storage import write_whole
+from planner.jobs.strict import shown
 from planner.sampling.ask.prompts import key_of, text_of
 from planner.sampling.ask.store import WEIGHTS
 from planner.sampling.ask.weights import metadata, provenance
@@ -28,8 +30,6 @@ from planner.sampling.run.neighbours import (
     without_self,
 )
 from planner.sampling.run.vectors import F32, STORED, whole
-from planner.trial.ask.folders import write_whole
-from planner.trial.ask.strict import shown
 
 RECALL = "recall.json"
 EXAMPLES = 12

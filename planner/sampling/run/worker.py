@@ -13,15 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from planner.jobs.folder import JobFolder
 from planner.sampling.ask.supervisor import REFUSED, STAGES_FILE
-from planner.trial.ask.folders import TrialFolder
 from planner.trial.run.worker import end_with_parent
 
 
 def main(arguments: list[str]) -> int:
     """Run the stages; what a person can mend is said in one line, with a status of its own."""
     end_with_parent()
-    folder = TrialFolder(Path(arguments[0]))
+    folder = JobFolder(Path(arguments[0]))
     try:
         run(folder, arguments[1:])
     except ValueError as error:
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run(folder: TrialFolder, names: list[str]) -> None:
+def run(folder: JobFolder, names: list[str]) -> None:
     """Run stages of a folder in this process."""
     from planner.sampling.run import stages
     from planner.sampling.run.job import Job

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.estimate import estimate
+from planner.jobs.host_memory import GUARDED, guarded_bytes
 from planner.plan.methods import method_of
 from planner.trial.ask.endings import CannotRun
-from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.kernels import with_kernels_here
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of

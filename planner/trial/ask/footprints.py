@@ -14,7 +14,7 @@ from pydantic import Field
 
 from planner.answer import ANSWER_VERSION, to_json
 from planner.footprint import Footprint
-from planner.trial.ask.strict import (
+from planner.jobs.strict import (
     Bytes,
     Count,
     Line,

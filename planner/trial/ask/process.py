@@ -6,7 +6,6 @@ page does not end it, and an app that starts anew finds it again.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -16,16 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.trial.ask import background
-from planner.trial.ask.folders import (
-    TrialFolder,
-    folders,
-    new_folder,
-    trials_folder,
-)
+from planner.jobs import processes
+from planner.trial.ask.folders import TRIALS, TrialFolder, folders, new_folder
 from planner.trial.ask.request import TrialRequest, command_of
 from planner.trial.ask.result import Status, TrialResult
 from planner.trial.ask.supervisor import ended, where
+
+find = TRIALS.find
+"""The folder of a trial by its name; None when there is none."""
 
 _enders: list[subprocess.Popen[bytes]] = []
 """Processes that end the cluster's jobs of trials whose own process is gone."""
@@ -62,13 +59,8 @@ def start(request: TrialRequest, root: Path | None = None) -> TrialFolder:
         # A name alone is a file in the trial's folder; a whole path stays as it is.
         place = str(folder.path / request.snapshot)
         request = request.model_copy(update={"snapshot": place})
-    background.begin(command_of(request, sys.executable), folder, root)
+    processes.begin(command_of(request, sys.executable), folder, root)
     return folder
-
-
-def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
-    """The folder of a trial by its name; None when there is none."""
-    return background.found(identifier, trials_folder(root))
 
 
 def states(root: Path | None = None) -> list[TrialState]:
@@ -81,13 +73,10 @@ def look(folder: TrialFolder) -> TrialState | None:
 
     One whose process is gone without a result is given one that says so.
     """
-    background.notice(folder)
     _enders[:] = [one for one in _enders if one.poll() is None]
     try:
         request = folder.request()
-        result = folder.result()
-        if result is None and not folder.owned() and not background.starting(folder):
-            result = folder.result() or _lost(folder, request)
+        result = processes.settled(folder, folder.result, partial(_lost, folder, request))
     except (OSError, ValueError):
         return None
     state = partial(TrialState, identifier=folder.identifier, request=request)
@@ -131,14 +120,11 @@ def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
     return ended(folder, request, status, reason, seconds=spent)
 
 
-stop = background.end
+stop = processes.end
 """End a trial that runs or waits; its result says that it was stopped."""
 
 
 def forget(folder: TrialFolder) -> bool:
     """Delete the folder of a trial that is over; False when it is not."""
     state = look(folder)
-    if state is not None and state.stage != "finished":
-        return False
-    shutil.rmtree(folder.path, ignore_errors=True)
-    return True
+    return processes.forget(folder, state is None or state.stage == "finished")

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from planner.jobs.strict import Bytes, Strict
 from planner.plan import Plan
 from planner.plan.lengths import at_longest
 from planner.plan.link import from_query_string
 from planner.plan.query import to_query_string
 from planner.trial.ask.result import Device, WholePlanLink, now
-from planner.trial.ask.strict import Bytes, Strict
 from planner.trial.cluster.address import cluster_address, host_of
 
 LIMIT_SECONDS = 300.0

@@ -16,12 +16,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from planner.plan import Plan
-from planner.plan.link import from_query_string
-from planner.plan.migrations import FIRST_VERSION
-from planner.plan.query import fields_of
-from planner.trial.ask.footprints import FootprintFigures
-from planner.trial.ask.strict import (
+from planner.jobs.strict import (
     Bytes,
     Count,
     Line,
@@ -34,6 +29,11 @@ from planner.trial.ask.strict import (
     shown,
     unique,
 )
+from planner.plan import Plan
+from planner.plan.link import from_query_string
+from planner.plan.migrations import FIRST_VERSION
+from planner.plan.query import fields_of
+from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.cluster.address import host_of
 
 Status = Literal[

@@ -17,13 +17,14 @@ from typing import Any
 from pydantic_core import to_json
 
 from planner.forks.client import Process, begin, environment
-from planner.trial.ask.folders import TrialFolder, started
-from planner.trial.ask.host_memory import guarded_bytes, resident_bytes
+from planner.jobs.folder import started
+from planner.jobs.host_memory import guarded_bytes, resident_bytes
+from planner.jobs.strict import shown
+from planner.jobs.turns import GivenUp, Turn
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult
 from planner.trial.ask.spare import SETTING, Spare
-from planner.trial.ask.strict import shown
-from planner.trial.ask.turns import GivenUp, Turn
 from planner.units import read_bytes, read_seconds
 
 POLL_SECONDS = 0.1

@@ -9,11 +9,11 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
+from planner.jobs.strict import shown
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.frameworks import code_of, framework_named, ours, own_step
 from planner.trial.ask.endings import CannotRun
-from planner.trial.ask.strict import shown
 from planner.values.sharding import sharding_of
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from planner.trial.ask.strict import shown
+from planner.jobs.strict import shown
 from planner.trial.cluster.address import host_of
 
 CALL_SECONDS = 20.0

@@ -12,11 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from planner.jobs.turns import Turn
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest, command_of
 from planner.trial.ask.result import TrialResult
 from planner.trial.ask.supervisor import Supervisor
-from planner.trial.ask.turns import Turn
 from planner.trial.cluster import shipment
 from planner.trial.cluster.address import SETTING, host_of
 from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused

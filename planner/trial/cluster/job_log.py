@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from planner.jobs.strict import Count, Line, Seconds, Strict, refuse_constant, unique
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Environment, TrialResult, read_result, refuse_deep
-from planner.trial.ask.strict import Count, Line, Seconds, Strict, refuse_constant, unique
 
 LINE_CHARACTERS = 4 * 2**20
 """Longest line that is read; a result with every term of every phase is far below."""

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from planner.trial.ask.folders import IDENTIFIER, TrialFolder
+from planner.jobs.storage import IDENTIFIER
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 
 POLL_SECONDS = 0.2

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from planner.jobs.storage import data_folder, named, write_whole
 from planner.plan import try_plan
 from planner.plan.factors import RUNGS
-from planner.trial.ask.folders import data_folder, named, write_whole
 from planner.trial.ask.result import TrialResult
 from planner.trial.evidence.calibration import estimated, said_by
 from planner.trial.evidence.kind import ErrorKind, error_kind

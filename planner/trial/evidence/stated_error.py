@@ -21,6 +21,7 @@ from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
 from planner.plan import Plan
 from planner.plan.factors import RUNGS, Rung
+from planner.plan.frameworks import framework_named
 from planner.plan.methods import methods
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
@@ -65,7 +66,8 @@ def stated(
 ) -> Footprint:
     """The footprint with the error that measurements state of each phase, and judged by it.
 
-    A phase of which nobody measured the plan's kind keeps None. Where that is the worst one, what
+    A phase of which nobody measured the plan's kind keeps None, and so does every one of a
+    framework whose loop nobody read. Where that is the worst one, what
     no measurement covers stands in the footprint's error and above its headline.
 
     Args:
@@ -76,11 +78,15 @@ def stated(
     kept = list(own)
     given = list(committed_set(of=footprint.plan.method) if committed is None else committed)
     kind = error_kind(footprint.plan)
+    # Trials of such a framework ran the step of this project.
+    unread = framework_named(footprint.plan.framework).unread
 
     def known(phase: Phase) -> StatedError | None:
         if phase.rank != "trainer" or phase.source == "trial":
             return None
         asked = footprint.plan.method, phase.name, kind
+        if unread:
+            return StatedError(low=None, high=None, source=f"not known, since {unread}{KEEP}")
         return stated_error(*asked, rung=phase.source, own=kept, committed=given)
 
     found = [known(phase) for phase in footprint.phases]

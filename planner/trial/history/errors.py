@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from planner.jobs.strict import shown
 from planner.trial.ask.folders import HISTORY_SETTING
-from planner.trial.ask.strict import shown
 
 SETTING = HISTORY_SETTING
 """Environment variable with the database's URL."""

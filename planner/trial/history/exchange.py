@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from planner.jobs.strict import refuse_constant, shown, unique
 from planner.trial.ask.footprints import LEVELS, FootprintFigures
 from planner.trial.ask.result import MAX_BYTES, TrialResult, read_result, result_json
-from planner.trial.ask.strict import refuse_constant, shown, unique
 from planner.trial.history.errors import HistoryError
 from planner.trial.history.schema import summary_of
 from planner.trial.history.store import Added, Filter, History

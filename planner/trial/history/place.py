@@ -15,7 +15,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from planner.trial.ask.folders import HISTORY_FILE, data_folder
+from planner.jobs.storage import data_folder
+from planner.trial.ask.folders import HISTORY_FILE
 from planner.trial.history.errors import SETTING, HistoryError
 
 BUSY_SECONDS = 30.0

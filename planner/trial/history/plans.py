@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from planner.jobs.storage import new_identifier
 from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.plan.pin import checked_name
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import new_identifier
 from planner.trial.ask.result import TrialResult, now
 from planner.trial.history.errors import HistoryError
 from planner.trial.history.schema import plans, trials

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from planner.trial.ask.strict import shown
+from planner.jobs.strict import shown
 from planner.trial.history.errors import SETTING, HistoryError
 from planner.trial.history.place import WRITES
 from planner.trial.history.schema import REVISIONS, VERSION_TABLE, trials

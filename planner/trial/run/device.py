@@ -19,9 +19,9 @@ import torch
 
 from planner import catalog
 from planner.catalog import Gpu
-from planner.trial.ask.host_memory import guarded_bytes, memory_bytes
+from planner.jobs.host_memory import guarded_bytes, memory_bytes
+from planner.jobs.strict import shown
 from planner.trial.ask.result import Device, Environment
-from planner.trial.ask.strict import shown
 
 LIBRARIES = ("transformers", "peft", "safetensors", "vllm", "numpy")
 SETTINGS = (

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from planner.trial.ask.host_memory import memory_bytes
+from planner.jobs.host_memory import memory_bytes
 
 PEAKS = {
     "requested_bytes": "requested_bytes.all.peak",

@@ -19,11 +19,11 @@ from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
+from planner.jobs.strict import shown
 from planner.plan import Plan
 from planner.plan.frameworks import code_of, framework_named, ours
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, TermFigures, figures_of
-from planner.trial.ask.strict import shown
 from planner.trial.ask.variants import layers_of
 from planner.trial.run.extrapolation import Depth
 

@@ -16,6 +16,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
+from planner.jobs.strict import shown
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.frameworks import code_of, ours, own_step
@@ -25,7 +26,6 @@ from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data
 from planner.trial.ask.kernels import with_kernels_here
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Device, OutOfMemory, Ran, TrialResult
-from planner.trial.ask.strict import shown
 from planner.trial.ask.variants import executed, with_layers
 from planner.trial.run import cadence, rollout, shortfall
 from planner.trial.run.device import capacity_bytes, device_of, environment, used_by_others

@@ -18,10 +18,11 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from planner.imports import kept_for_good
-from planner.trial.ask.folders import TrialFolder, alive
+from planner.jobs.folder import alive
+from planner.jobs.strict import shown
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import TrialResult
-from planner.trial.ask.strict import shown
 from planner.trial.ask.supervisor import SUPERVISOR, ended
 
 WATCH_SECONDS = 0.5

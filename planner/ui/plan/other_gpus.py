@@ -28,7 +28,7 @@ from planner.wording.fields import labelled
 
 MENDING, APPLY, CHOSEN = "mending", "apply-gpus", "gpus chosen"
 POLL = "500ms"
-WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
+WORDS = {"fits": 0, "incomplete": 1, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
     "The rest of the plan stays the same; a plan for one GPU is sharded with FSDP2 on several "
@@ -56,7 +56,7 @@ def show(footprint: Footprint) -> None:
     with place:
         _least(found)
     shown = sorted(
-        (one for one in found if every or one.word in ("fits", "tight")),
+        (one for one in found if every or WORDS[one.word] < 2),
         key=lambda one: (WORDS[one.word], one.usd_run is None, one.usd_run or one.gpus),
     )
     if not shown:

@@ -20,6 +20,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts import sampling_run as charts
+from planner.jobs.storage import data_folder
 from planner.sampling.ask import process, store
 from planner.sampling.ask.process import SamplingState
 from planner.sampling.ask.prompts import scan
@@ -29,7 +30,6 @@ from planner.sampling.ask.samplers import samplers
 from planner.sampling.ask.store import WEIGHTS
 from planner.sampling.ask.words import HEADER, rows, stage_name
 from planner.sampling.plan import SamplingPlan
-from planner.trial.ask.folders import data_folder
 from planner.ui import uploads
 from planner.ui.elements import doubt, download, ink, named_choice, row, text_table
 from planner.ui.state import session

@@ -7,17 +7,18 @@ owner's word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import streamlit as st
 
-from planner.trial.ask.folders import TrialFolder
+from planner.jobs.folder import JobFolder
 from planner.ui.elements import button, said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 from planner.wording.display import plain
 
 POLL = "1s"
+Folder = TypeVar("Folder", bound=JobFolder)
 
 
 class State(Protocol):
@@ -28,13 +29,13 @@ class State(Protocol):
         """Its folder's name."""
 
 
-class Runs(Protocol):
+class Runs(Protocol[Folder]):
     """A module of such processes."""
 
-    def find(self, identifier: str) -> TrialFolder | None:
+    def find(self, identifier: str) -> Folder | None:
         """The folder of that name; None when there is none."""
 
-    def stop(self, folder: TrialFolder) -> None:
+    def stop(self, folder: Folder) -> None:
         """End what sees to the folder."""
 
 
@@ -84,7 +85,7 @@ def refused(what: str) -> None:
 
 
 def on_folder(
-    find: Callable[[str], TrialFolder | None], does: Callable[[TrialFolder], object], name: str
+    find: Callable[[str], Folder | None], does: Callable[[Folder], object], name: str
 ) -> None:
     """Callback of a button of something that runs or ran: what to do with its folder."""
     folder = find(name) if permitted() else None
@@ -92,7 +93,7 @@ def on_folder(
         does(folder)
 
 
-def progress(what: str, runs: Runs, name: str, done: int, of: int, words: str) -> None:
+def progress(what: str, runs: Runs[Any], name: str, done: int, of: int, words: str) -> None:
     """How far it is, and the way out."""
     st.progress(min(done / of, 1.0) if of else 0.0, text=plain(words))
     button("Stop", f"{what}-stop-{name}", "stop", on_folder, runs.find, runs.stop, name)

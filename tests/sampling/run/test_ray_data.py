@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 import numpy as np
 
+from planner.jobs.folder import JobFolder
 from planner.sampling.ask.supervisor import worker_environment
 from planner.sampling.run import stages
 from planner.sampling.run.job import Job
 from planner.sampling.run.meter import Meter
-from planner.trial.ask.folders import TrialFolder
 from sampling.run import tiny
 from trial.ray_head import WORKERS, running_head
 
@@ -52,7 +52,7 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
     for column in ("distances", "places"):
         for (_, ours), (_, theirs) in zip(job.kept(column), alone.kept(column), strict=True):
             assert np.array_equal(ours, theirs)
-    said = TrialFolder(job.folder).progress()
+    said = JobFolder(job.folder).progress()
     computed = sorted((e["what"], e["first"]) for e in said if e["name"] == "computed")
     assert computed == sorted(
         (what, first) for what in ("embeddings", "neighbours") for first in range(0, 80, 16)

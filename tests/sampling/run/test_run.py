@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from planner.jobs.folder import JobFolder
 from planner.sampling.ask import process
 from planner.sampling.ask.prompts import key_of
 from planner.sampling.ask.result import Provenance, SamplingResult, read_result
@@ -25,7 +26,6 @@ from planner.sampling.ask.weights import KEY, provenance
 from planner.sampling.run import stages
 from planner.sampling.run.job import Job
 from planner.sampling.run.meter import Meter
-from planner.trial.ask.folders import TrialFolder
 from sampling.run import tiny
 
 ROOT = Path(__file__).parents[3]
@@ -35,9 +35,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from planner.sampling.run import worker
-from planner.trial.ask.folders import TrialFolder
+from planner.jobs.folder import JobFolder
 
-own, left = TrialFolder.say, int(sys.argv[2])
+own, left = JobFolder.say, int(sys.argv[2])
 
 def say(self, name, **more):
     global left
@@ -46,12 +46,12 @@ def say(self, name, **more):
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
 
-TrialFolder.say = say
-worker.run(TrialFolder(Path(sys.argv[1])), ["calibrate", "embed", "search", "weigh"])
+JobFolder.say = say
+worker.run(JobFolder(Path(sys.argv[1])), ["calibrate", "embed", "search", "weigh"])
 """
 
 
-def killed(folder: TrialFolder, after: int) -> None:
+def killed(folder: JobFolder, after: int) -> None:
     """Run the stages in a process that is killed once so many pieces are computed."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder.path), str(after)],
@@ -78,7 +78,7 @@ def here(job: Job) -> list[dict[str, Any]]:
 
 
 def result(job: Job) -> SamplingResult:
-    return result_of(TrialFolder(job.folder), job.request, "completed", "", seconds=1.0)
+    return result_of(JobFolder(job.folder), job.request, "completed", "", seconds=1.0)
 
 
 def weights(job: Job) -> np.ndarray:

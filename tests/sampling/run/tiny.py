@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from planner.jobs.folder import JobFolder
 from planner.sampling.ask.request import SamplingRequest, request_of
 from planner.sampling.ask.setup import prepared
 from planner.sampling.ask.store import new_run
 from planner.sampling.run.job import Job
 from planner.sampling.run.vectors import F32
-from planner.trial.ask.folders import TrialFolder
 
 WORDS = 60
 HIDDEN = 16
@@ -61,7 +61,7 @@ def some(count: int) -> list[str]:
 
 def run(
     place: Path, model: Path, prompts: Iterable[Any], **choices: Any
-) -> tuple[SamplingRequest, TrialFolder]:
+) -> tuple[SamplingRequest, JobFolder]:
     """A run's folder with its request; nothing has begun."""
     place.mkdir(exist_ok=True)
     file = file_of(place / "prompts.jsonl", prompts)

@@ -53,7 +53,11 @@ TRAINER = Trainer(
         ),
     ),
     export=Script(
-        samples=True, kl=("none", "loss"), entropy=True, weighted="density_grpo.py"
+        module="grpo",
+        samples=True,
+        kl=("none", "loss"),
+        entropy=True,
+        weighted="density_grpo.py",
     ),
     variations=VARIATIONS,
     own=Own(

@@ -28,7 +28,7 @@ TRAINER = Trainer(
             "Set framework_version to 1.16.0.",
         ),
     ),
-    export=Script(samples=True, kl=("none", "reward")),
+    export=Script(module="rloo", samples=True, kl=("none", "reward")),
     # rloo_trainer.py, _generate_and_score_completions: old_logps and advantages; KL is in rewards.
     numbers_by_sequence=True,
     own=Own(trainer="RLOOTrainer", config="RLOOConfig", rows="prompts"),

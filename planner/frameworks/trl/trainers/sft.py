@@ -5,6 +5,6 @@ from planner.frameworks.trl.script import Script
 from planner.values.framework import Trainer
 
 TRAINER = Trainer(
-    export=Script(samples=False),
+    export=Script(module="sft", samples=False),
     own=Own(trainer="SFTTrainer", config="SFTConfig", rows="text"),
 )

@@ -30,4 +30,4 @@ VARIATIONS: dict[str, dict[str, object]] = {
 }
 """As their papers have them, in the words of 0.9.1's actor.yaml and core_algos.py."""
 
-TRAINER = Trainer(export=Estimator(), variations=VARIATIONS)
+TRAINER = Trainer(export=Estimator(name=lambda plan: "grpo"), variations=VARIATIONS)

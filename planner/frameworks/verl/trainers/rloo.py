@@ -3,4 +3,4 @@
 from planner.frameworks.verl.estimator import Estimator
 from planner.values.framework import Trainer
 
-TRAINER = Trainer(export=Estimator())
+TRAINER = Trainer(export=Estimator(name=lambda plan: "rloo"))

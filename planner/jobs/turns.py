@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from planner.trial.ask.folders import data_folder
+from planner.jobs.storage import data_folder
 
 POLL_SECONDS = 0.2
 
