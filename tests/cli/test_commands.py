@@ -126,9 +126,9 @@ def test_a_step_opens_to_its_phases_and_what_it_yields(capsys: pytest.CaptureFix
     assert "one step: 45.3 s (10.6–65.9)\n  = rollout 17.2 s + old log-probs 5.51 s + " in text
     assert "\n  Interval: 0.23 to 1.45 times the estimate: " in text
     rate, formula, numbers, _ = text[text.index("tokens per second and GPU: ") :].splitlines()[:4]
-    assert rate.endswith(": 3,616 (2,489–15,518) tokens per second")
+    assert rate.endswith(": 3,614 (2,488–15,513) tokens per second")
     assert formula == "  = tokens / (step_seconds * gpus)"
-    assert numbers == "  = 1,310,720 / (45.31 * 8)"  # 512 sequences of 512 + 2,048 tokens
+    assert numbers == "  = 1,310,720 / (45.33 * 8)"  # 512 sequences of 512 + 2,048 tokens
     for name in ("MFU", "HFU", "GPU-hours of a step", "GPU-hours of the run", "cost of the run"):
         assert name in text
     assert "policy backward, " not in text
