@@ -205,7 +205,7 @@ def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> No
     rate = card.flops_per_second("bf16") * 0.29
     assert whole - without == pytest.approx(flops / rate, rel=1e-3)
     cached = seconds(grade(**size, grade_reference_cache=True), measured)["policy forward"]
-    floor = 512 * 24 * typical("hf-step-seconds-per-layer", card) * 46 / 40
+    floor = 512 * 24 * typical("hf-step-seconds-per-layer", card) * 48 / 40
     assert floor < cached - without < 1.1 * floor < (whole - without) / 2
 
 
@@ -213,10 +213,11 @@ def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> No
 def test_a_short_row_waits_for_its_launches(cached: bool) -> None:
     """Every token launches 24 layers; their products hide behind that, cached or not.
 
-    The head's come after them. Eager attention launches six kernels more than a layer's forty.
+    The head's come after them. Eager attention launches eight kernels more than a layer's forty:
+    six more of its own, and copies of queries and of its output.
     """
     without = seconds(grade(grade_kl="none", reference="none"))["policy forward"]
     found = seconds(grade(grade_reference_cache=cached))["policy forward"]
     card = catalog.gpu(grade().gpu)
-    floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card) * 46 / 40
+    floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card) * 48 / 40
     assert found - without == pytest.approx(floor, rel=2e-2 if cached else 1e-2)
