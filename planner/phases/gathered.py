@@ -99,12 +99,14 @@ def arriving_copy(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What one GPU has of a table beside the weight that computes, as it is put together.
 
     Of several GPUs each brings its part, which is less than what they gather. FSDP1's flat weights
-    are cast where they are gathered.
+    are cast where they are gathered. FSDP2's own policy for host RAM copies a weight to the GPU as
+    it is stored; our own step has none, and copies it straight into what computes.
     """
     if flat(scene):
         return ()
     waits = scene.setup[role.name].waits == "host, streamed"
     streamed = waits or (role.trained and scene.plan.offload == "all")
+    streamed &= not scene.framework.steps_are_ours
     stored, used = role.weight_bytes, scene.q.compute_bytes
     return (
         sharding.ARRIVING_COPY(
