@@ -13,9 +13,9 @@ import house
 
 CEILINGS = {
     "files": 823,
-    "lines": 99_660,
-    "statements": 47_182,
-    "syntax nodes": 612_192,
+    "lines": 99_684,
+    "statements": 47_192,
+    "syntax nodes": 612_306,
     "instants listed by hand": 58,
     "fields of a framework": 91,
     "GRPO: files, cold": 131,

@@ -91,7 +91,7 @@ def at_end(scene: Scene, role: Role) -> Iterator[Term]:
 
 @once
 def root_gradients(
-    scene: Scene, role: Role, elements: Num, *, tensors: int = 1, label: str = ""
+    scene: Scene, role: Role, elements: int, *, tensors: int = 1, label: str = ""
 ) -> Term:
     """Gradients of ``elements`` of the root, not sharded yet."""
     return sharding.ROOT_GRADIENTS(
@@ -103,12 +103,17 @@ def root_gradients(
     )
 
 
+@once
 def last_gradient(scene: Scene, role: Role, elements: int) -> Term:
     """A unit's last gradient, which a loop of FSDP names until its reduction has an output.
 
     torch 2.13 ``_fsdp_collectives.py``, ``foreach_reduce``: the loop runs where several GPUs share.
     """
-    return root_gradients(scene, role, elements * minimum(scene.q.shards - 1, 1))
+    return sharding.ROOT_GRADIENTS(
+        role.name,
+        root_parameters_trained=elements * minimum(scene.q.shards - 1, 1),
+        value_bytes=scene.q.compute_bytes,
+    )
 
 
 def root_reduction(scene: Scene, role: Role) -> Term:

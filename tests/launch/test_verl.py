@@ -426,6 +426,19 @@ def test_what_verl_would_accept_and_fail_on_is_refused(
     assert refused.value.fields == (named,)
 
 
+def test_a_plan_of_ours_gets_a_batch_that_divides_over_verls_gpus(
+    verl: Worker, tmp_path: Path
+) -> None:
+    """Our own step fills up what is missing of a rest; verl's configuration stops."""
+    ours = Plan(method="grpo", gpus=24, prompts_per_step=8, responses_per_prompt=2)
+    with pytest.raises(CannotExpress) as refused:
+        export(ours, "verl")
+    assert "prompts_per_update" in refused.value.fields
+    nearest = fitted(ours, "verl")
+    assert (nearest.prompts_per_step, nearest.prompts_per_update) == (12, 12)
+    _read(verl, tmp_path, nearest)
+
+
 @pytest.mark.parametrize(
     ("override", "complaint"),
     [

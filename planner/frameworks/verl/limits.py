@@ -5,17 +5,19 @@ Each reason names what verl does instead.
 
 from __future__ import annotations
 
-from math import inf
+from math import gcd, inf
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.numeric import round_up
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.loss import foreign
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
+from planner.values.dealing import rest
 from planner.values.sharding import sharding_of
 
 
@@ -26,10 +28,25 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if estimator is None:
         return found.without_exporter(FRAMEWORK)
     _training(found)
+    _batches(found)
     _roles(found)
     _rollout(found)
     found.engine_within_node()
     return tuple(found.found)
+
+
+def _batches(found: Obstacles) -> None:
+    """As the rules of a verl plan have it (:func:`planner.values.dealing.whole`)."""
+    plan = found.plan
+    if rest(plan, 1):
+        gpus = plan.gpus - plan.rollout_gpus
+        update = round_up(plan.prompts_per_update, gpus // gcd(gpus, plan.responses_per_prompt))
+        found.refuse(
+            "prompts_per_update",
+            "verl gives every training GPU equally many sequences of an update.",
+            prompts_per_update=update,
+            prompts_per_step=round_up(plan.prompts_per_step, update),
+        )
 
 
 def _positions(plan: Plan) -> float:
