@@ -20,6 +20,7 @@ ELSE = {
     "phases/host.py",  # DeepSpeed's own copy is of fp32 whatever the plan says
     "phases/engine.py",  # what an engine's cache stores where the plan leaves it to the engine
     "kernels/products.py",  # what the product of fp8 operands is written in
+    "formulas/logits/recording.py",  # formats on a loss's tape, those of labels and masks too
 }
 """Sizes that are of something else than of a value in a plan's dtype."""
 

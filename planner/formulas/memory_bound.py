@@ -24,6 +24,7 @@ from planner.formulas.activations.tape import Kernel
 from planner.formulas.activations.terms import sizes_of_a_token
 from planner.formulas.duration import Rate
 from planner.numeric import Num
+from planner.values.dtypes import BYTES
 
 COUNTED = (
     "transformers 5.23.0's layers (read), kernel by kernel; operands and results counted as torch "
@@ -125,7 +126,8 @@ def tape_bytes(
     """Bytes that one layer's kernels move for one token, by part, of the shapes that it has."""
     ran = kernels_of(arch, setting, backward)
     moved = Counter(kind for one in ran for kind in (*one.read, *one.written))
-    return _bytes(arch, moved, 4 if setting.value == "fp32" else 2, parts)
+    wide = setting.precision == "fp32"
+    return _bytes(arch, moved, BYTES["fp32" if wide else "bf16"], parts)
 
 
 def _bytes(

@@ -199,7 +199,6 @@ def test_a_plan_whose_upper_bound_is_beyond_the_card_is_tight() -> None:
     assert word_of(80, 101, 100) == "tight"
     assert word_of(91, 95, 100) == "tight"
     assert word_of(101, 120, 100) == "out of memory"
-    assert word_of(10, 10, 100, blocked=True) == "out of memory"
 
 
 def test_the_sentence_says_what_may_be_needed(found: Footprint) -> None:
