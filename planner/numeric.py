@@ -101,7 +101,7 @@ def where(condition: Num, then: Num, otherwise: Num) -> Num:
 
 
 def number_of_most(keys: Sequence[Sequence[Num]]) -> Num:
-    """Number of the largest key, the first of equal ones; for arrays, element by element."""
+    """Index of the largest key, the first one on a tie; element by element for arrays."""
     which: Num = 0
     most = keys[0]
     for number, key in enumerate(keys[1:], 1):
@@ -115,7 +115,7 @@ def number_of_most(keys: Sequence[Sequence[Num]]) -> Num:
 
 
 def chosen(number: Num, values: Sequence[Num]) -> Num:
-    """The value of a number; for arrays of numbers, element by element."""
+    """The value at an index; element by element for an array of indices."""
     return np.choose(number, values) if type(number) is ndarray else values[number]
 
 

@@ -114,7 +114,7 @@ class JobFolder:
         (self.path / "stop").touch()
 
     def asked_to_stop(self) -> bool:
-        """Whether somebody wants the job to end."""
+        """Whether the job was asked to stop."""
         return (self.path / "stop").exists()
 
 

@@ -1,4 +1,4 @@
-"""Where jobs are kept: folders in the user's data directory, named by when they were begun."""
+"""Job folders: in the user's data directory, named by their start time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named(base: Path, suffix: str = "") -> list[Path]:
 
 
 def write_whole(path: Path, text: str, place: Callable[[str, Path], None] = os.replace) -> None:
-    """Write a file whole or not at all.
+    """Write a file atomically.
 
     Args:
         path: the file.

@@ -15,7 +15,7 @@ from planner import registry
 from planner.values.framework import Framework
 
 NOT_PLANNED = ("OpenRLHF",)
-"""Frameworks that people ask for and that are not planned yet, by their label."""
+"""Labels of frameworks that are not supported yet."""
 
 
 @cache
@@ -40,7 +40,7 @@ def framework_named(name: str) -> Framework:
 
 
 def complaint(name: str) -> str:
-    """What is wrong with a name that is no framework's, and which are."""
+    """The error text for an unknown framework name, with the names that exist."""
     choices = f"choose one of {', '.join(frameworks())}"
     known = name.lower() in map(str.lower, NOT_PLANNED)
     return f"it is not planned yet; {choices}" if known else choices

@@ -58,7 +58,7 @@ def spelt(text: str) -> str:
 
 
 def expanded(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with a variation that was named as the method in the field of its own.
+    """Old fields that named a variation as ``method``, with it in ``variation`` instead.
 
     Where another variation stands there, the name stays what it is: no method.
     """

@@ -67,7 +67,7 @@ class HostSide:
     """Under FSDP a checkpoint's weights are read by rank 0; by every rank, which keeps them until
     they are sharded; or by every rank, of which all but the first drop each tensor at once."""
     alone_reads_to_gpu: bool = False
-    """A process without others reads weights to its GPU, each converted on the way."""
+    """A run of a single process loads weights straight to its GPU and converts each there."""
     tied_on_every_rank: bool = False
     """A model whose head is its embedding is read and kept by every rank, also under FSDP."""
     saves: Literal["whole", "shards"] = "whole"
@@ -77,7 +77,7 @@ class HostSide:
     saves_weights_again: bool = False
     """Beside the model's own files it has the sharding write its weights, to go on from."""
     gathers_frozen: bool = False
-    """To write adapters under FSDP it gathers the whole model, and picks them out of it."""
+    """Under FSDP it gathers the whole model to save the adapters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

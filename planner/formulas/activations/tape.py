@@ -71,9 +71,9 @@ class Scale(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """One launch, by the tensors that it reads and writes where that is what takes its time.
+    """One kernel launch, with the tensors it reads and writes if it is bound by memory.
 
-    Products and attention say none.
+    Matrix products and attention list none.
     """
 
     read: tuple[Form, ...] = ()
