@@ -15,6 +15,7 @@ from dry_peaks import dry_peaks
 from planner.dryrun.ask.answer import CUBLAS
 from planner.estimate import estimate
 from planner.footprint import Phase
+from planner.plan import Plan
 
 UNTIED: dict[str, Any] = {**CONFIG, "vocab_size": 100_000}
 TIED: dict[str, Any] = {**UNTIED, "tie_word_embeddings": True}
@@ -57,3 +58,16 @@ def test_units_arrive_and_are_reduced_as_torch_does_it(
     assert closed == pytest.approx(found, rel=3e-3)
     forward = "policy forward"
     assert closed[forward] == pytest.approx(found[forward], rel=within)
+
+
+def test_our_own_step_copies_a_weight_from_host_ram_straight_into_what_computes() -> None:
+    """Bytes that ``python -m planner dry-run`` of this plan requests, torch 2.13.0."""
+    fields: dict[str, Any] = {
+        **{"model": "Qwen/Qwen2.5-0.5B", "gpu": "h100-80gb", "method": "grpo", "gpus": 1},
+        **{"framework": "plain", "sharding": "fsdp2", "finetuning": "lora", "offload": "all"},
+        **{"prompts_per_step": 2, "responses_per_prompt": 2, "micro_batch_size": 1, "kl": "loss"},
+        **{"logprob_micro_batch_size": 1, "prompt_tokens": 32, "response_tokens": 32},
+    }
+    dry = {"old log-probs": 379_607_808, "policy forward": 382_611_968}
+    own = {phase.name: phase.requested_bytes for phase in estimate(Plan(**fields)).phases}
+    assert {name: own[name] for name in dry} == pytest.approx(dry, abs=1024)
