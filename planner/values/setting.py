@@ -1,0 +1,34 @@
+"""A setting of a framework: its name there, the plan's fields here, and both ways between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+Moves = Literal["memory", "seconds", "both"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of a framework's table, which its exporter and its importer read."""
+
+    name: str
+    """As the framework spells it, dotted where it nests."""
+    default: Any
+    """What the framework takes where nobody says anything, at the version of its folder."""
+    moves: Moves
+    source: str
+    """File and line of the framework's source."""
+    fields: tuple[str, ...] = ()
+    """The plan's fields that it carries. None: it moves memory or seconds, and no field has it."""
+    write: Callable[[Plan], Any] | None = None
+    """Its value for a plan; None where an export leaves it out."""
+    read: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Fields from its value and from all resolved settings, by name."""
+    unit: str = ""
+    otherwise: str = ""
+    """Without a field: which way it moves memory or seconds where it is not the default."""
