@@ -1,0 +1,52 @@
+"""Trainers that have no folder here yet, by what starts them or what their configuration says.
+
+A script of one is recognised, its settings are listed as they were read, and no verdict is given
+in another framework's words. Read in the projects' own documentation and entry points, 2026-11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+STARTED_BY: tuple[tuple[str, str], ...] = (
+    (r"openrlhf(\.cli)?\.", "OpenRLHF"),
+    (r"^(swift|megatron) (sft|pt|rlhf|rollout|infer)$|^swift(\.|/)", "ms-swift"),
+    (r"^llamafactory-cli|^llamafactory|(^|/)src/train\.py$", "LLaMA-Factory"),
+    (r"^axolotl|axolotl\.cli", "axolotl"),
+    (r"skyrl(_train|_gym|\.)?", "SkyRL"),
+    (r"nemo_rl|(^|/)examples/run_(grpo|sft|dpo|ppo|distillation)\w*\.py$", "NeMo-RL"),
+    (r"^(rl|trainer|inference|prime-rl)$|prime_rl", "prime-rl"),
+    (r"slime", "slime"),
+    (r"areal", "AReaL"),
+    (r"(^|/)start_rlvr\w*\.py$|(^|[./])roll\.", "ROLL"),
+    (r"^tune run|torchtune", "torchtune"),
+    (r"unsloth", "Unsloth"),
+    (r"pretrain_gpt\.py|megatron\.", "Megatron-LM"),
+)
+"""A pattern of a program's name, and whose program that is."""
+
+SAID_BY: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"stage", "finetuning_type", "cutoff_len"}), "LLaMA-Factory"),
+    (frozenset({"base_model", "micro_batch_size", "sequence_len"}), "axolotl"),
+    (frozenset({"policy", "grpo", "loss_fn"}), "NeMo-RL"),
+    (frozenset({"trainer", "orchestrator"}), "prime-rl"),
+    (frozenset({"train_type", "rlhf_type"}), "ms-swift"),
+    (frozenset({"recipe", "tokenizer", "_component_"}), "torchtune"),
+)
+"""Names that a configuration has together, two at least, and whose it is."""
+
+
+def trainer_of(program: str, imports: Iterable[str] = ()) -> str:
+    """Whose trainer a program is, by its name and what it imports; empty: nobody's known here."""
+    for text in (program, *imports):
+        for pattern, name in STARTED_BY:
+            if re.search(pattern, text[:300]):
+                return name
+    return ""
+
+
+def configured_for(names: Collection[str]) -> str:
+    """Whose configuration has settings of these names at its top; empty: nobody's known here."""
+    best = max(SAID_BY, key=lambda each: len(each[0] & set(names)))
+    return best[1] if len(best[0] & set(names)) >= 2 else ""
