@@ -8,9 +8,9 @@ from planner.importer.elsewhere import configured_for, trainer_of
 from planner.importer.recognition import form_of
 
 TEXTS = {
-    "shell": "set -x\nMODEL=a/b\npython3 -m verl.trainer.main_ppo \\\n    data.train_batch_size=8\n",
-    "python": "from trl import GRPOConfig\nargs = GRPOConfig(output_dir='x', num_generations=8)\n",
-    "yaml": "# mine\nmodel_name_or_path: a/b\nbf16: true\nlora_target_modules:\n- q_proj\n- v_proj\n",
+    "shell": "set -x\nMODEL=a/b\npython3 -m verl.trainer.main_ppo \\\n  data.train_batch_size=8\n",
+    "python": "from trl import GRPOConfig\nargs = GRPOConfig('x', num_generations=8)\n",
+    "yaml": "# mine\nmodel_name_or_path: a/b\nlora_target_modules:\n- q_proj\n- v_proj\n",
     "json": '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}}',
     "overrides": "data.train_batch_size=8 \\\n+actor_rollout_ref.actor.x=null \\\n~trainer.y\n",
     "printed": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
