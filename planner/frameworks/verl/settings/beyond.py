@@ -140,6 +140,24 @@ _REWARD: tuple[Row, ...] = (
      "other GPUs.", "both"),
     ("reward_model.rollout.max_num_batched_tokens", 8192, 50, "The reward model's engine takes "
      "other batches.", "both"),
+    *((f"reward_model.{name}", default, line, "The reward model's engine is laid out otherwise "
+       "than is planned.", "both") for name, default, line in (
+        ("n_gpus_per_node", 8, 34),
+        ("nnodes", 0, 35),
+        ("rollout.cudagraph_capture_sizes", None, 44),
+        ("rollout.data_parallel_size", 1, 46),
+        ("rollout.expert_parallel_size", 1, 47),
+        ("rollout.pipeline_model_parallel_size", 1, 49),
+        ("rollout.max_model_len", None, 51),
+        ("rollout.max_num_seqs", 1024, 52),
+        ("rollout.multi_stage_wake_up", False, 58),
+        ("rollout.enable_chunked_prefill", True, 61),
+        ("rollout.enable_prefix_caching", True, 62),
+        ("rollout.ignore_eos", False, 65),
+        ("rollout.n", 1, 70),
+        ("rollout.quantization", None, 75),
+        ("rollout.disaggregation.enabled", False, 79),
+    )),
 )  # fmt: skip
 
 _TRAINER: tuple[Row, ...] = (
@@ -232,7 +250,7 @@ def _critic() -> Iterator[Setting]:
     )
     for name, default, line, otherwise, moves in _ACTOR:
         if name.startswith("checkpoint."):
-            source = f"critic/critic.yaml:{line - 61}"
+            source = f"critic/critic.yaml:{line - 60}"
             yield beyond(f"{CRITIC}.{name}", default, source, otherwise, moves)
     yield beyond(
         f"{CRITIC}.model.lora_rank", 0, "model/hf_model.yaml:43",
@@ -246,7 +264,7 @@ def _critic() -> Iterator[Setting]:
 
 BEYOND = (
     beyond(
-        "model_engine", "dp", "ppo_trainer.yaml:11",
+        "model_engine", "dp", "ppo_trainer.yaml:10",
         "Another engine than FSDP trains, whose memory and seconds are not planned.", "both",
     ),
     *_rows(ACTOR, "actor/actor.yaml", _ACTOR),

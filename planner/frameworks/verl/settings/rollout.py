@@ -139,13 +139,13 @@ ENGINE = (
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto", moves="both",
-        source="workers/rollout/vllm_rollout/vllm_async_server.py", fields=("kv_cache_dtype",),
+        source="workers/rollout/vllm_rollout/vllm_async_server.py:287", fields=("kv_cache_dtype",),
         write=lambda plan: None if plan.kv_cache_dtype == "auto" else plan.kv_cache_dtype,
         read=lambda value, said: {"kv_cache_dtype": _cache(value)},
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.async_scheduling", default=True, moves="seconds",
-        source="workers/rollout/vllm_rollout/vllm_async_server.py", fields=("async_scheduling",),
+        source="workers/rollout/vllm_rollout/vllm_async_server.py:287", fields=("async_scheduling",),
         write=lambda plan: None if plan.async_scheduling else False,
         read=lambda value, said: {"async_scheduling": truth(value)},
     ),
@@ -211,7 +211,7 @@ APART = (
         lambda plan: False if apart(plan) else None,
     ),
     CORRECTION,
-    *_pool("rollout", (_ONE_STEP, 13, 15), lambda plan: plan.rollout_gpus if apart(plan) else 0),
+    *_pool("rollout", (_ONE_STEP, 12, 14), lambda plan: plan.rollout_gpus if apart(plan) else 0),
 )  # fmt: skip
 
 ONE_STEP_OFF = {
