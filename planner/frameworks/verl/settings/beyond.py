@@ -11,7 +11,6 @@ from planner.frameworks.verl.settings.rows import (
     MODEL,
     REFERENCE,
     ROLLOUT,
-    Said,
     beyond,
 )
 from planner.values.setting import Moves, Setting
@@ -292,7 +291,7 @@ ENGINES = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan
 """Engines with settings of their own, by the part of a name that says whose they are."""
 
 
-def other_engine(name: str, said: Said) -> str:
+def other_engine(name: str) -> str:
     """Which way a setting of an engine moves that is not planned; empty of another one."""
     label = next((ENGINES[part] for part in name.split(".") if part in ENGINES), "")
     return f"A setting of {label}'s, whose memory and seconds are not planned." if label else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.frameworks.verl.settings.rows import (
@@ -12,6 +12,7 @@ from planner.frameworks.verl.settings.rows import (
     carries,
     joint,
     one_of,
+    shown,
     truth,
     whole,
 )
@@ -35,6 +36,8 @@ _OPTIMIZERS = {
     "sgd": ("torch.optim", "SGD", None),
 }
 EIGHT_BIT = ("torchao.optim", "bitsandbytes.optim")
+_PLANNED = {"fused", "foreach", "betas", "eps", "lr", "weight_decay", "bf16_stochastic_round"}
+"""Of an optimizer's own options those that change nothing but its implementation."""
 
 FSDP = f"{ACTOR}.fsdp_config"
 OPTIM = f"{ACTOR}.optim"
@@ -54,6 +57,14 @@ def kept(plan: Plan) -> str:
     return str(plan.dtype if plan.master_dtype == "none" else plan.master_dtype)
 
 
+def _of_fsdp(
+    read: Callable[[Said], Mapping[str, Any]],
+) -> Callable[[Said], Mapping[str, Any]]:
+    """Nothing where another engine trains, which has settings of its own."""
+    return lambda said: read(said) if said["model_engine"] == "dp" else {}
+
+
+@_of_fsdp
 def _kept(said: Said) -> Mapping[str, Any]:
     """Weights in fp32 below half-precision compute are their own master; so are gradients."""
     stored = dtype_of(said[f"{FSDP}.model_dtype"])
@@ -64,6 +75,7 @@ def _kept(said: Said) -> Mapping[str, Any]:
     return {"dtype": computed, "master_dtype": master, "gradient_dtype": stored}
 
 
+@_of_fsdp
 def _offload(said: Said) -> Mapping[str, Any]:
     """FSDP2's policy keeps everything in host RAM; else each part waits there between uses."""
     strategy = said[f"{ACTOR}.strategy"]
@@ -83,25 +95,27 @@ def _between(plan: Plan) -> str:
     return plan.offload.removesuffix("-between-phases") if plan.offload != "all" else ""
 
 
+@_of_fsdp
 def _optimizer(said: Said) -> Mapping[str, Any]:
     """Torch's own choice, of a loop over DTensors or flat parameters, holds what fused does."""
     module, name = said[f"{OPTIM}.optimizer_impl"], said[f"{OPTIM}.optimizer"]
-    told = said[f"{OPTIM}.override_optimizer_config"]
-    told = told if isinstance(told, dict) else {}
-    if name == "AdamW8bit" and module in EIGHT_BIT:
-        return {"optimizer": "adamw-8bit"}
-    if module == "torch.optim" and name == "SGD" and not told.get("momentum"):
-        return {"optimizer": "sgd"}
-    if module == "torch.optim" and name == "AdamW" and not told.get("amsgrad"):
-        return {"optimizer": "adamw-foreach" if told.get("foreach") is True else "adamw-fused"}
-    raise ValueError(f"The optimizer {module}.{name} with {told} is not planned.")
+    told = said[f"{OPTIM}.override_optimizer_config"] or {}
+    if isinstance(told, dict) and not told.keys() - _PLANNED:
+        if name == "AdamW8bit" and module in EIGHT_BIT:
+            return {"optimizer": "adamw-8bit"}
+        if module == "torch.optim" and name == "SGD":
+            return {"optimizer": "sgd"}
+        if module == "torch.optim" and name == "AdamW":
+            return {"optimizer": "adamw-foreach" if told.get("foreach") is True else "adamw-fused"}
+    with_them = f" with {shown(told)}" if told else ""
+    raise ValueError(f"The optimizer {shown(module)}.{shown(name)}{with_them} is not planned.")
 
 
 def looped(said: Said) -> bool:
     """Whether torch steps AdamW tensor by tensor, for want of a word about it."""
     told = said[f"{OPTIM}.override_optimizer_config"]
     chosen = isinstance(told, dict) and (told.get("fused") or told.get("foreach"))
-    return said[f"{OPTIM}.optimizer"] == "AdamW" and not chosen
+    return said["model_engine"] == "dp" and said[f"{OPTIM}.optimizer"] == "AdamW" and not chosen
 
 
 def _override(plan: Plan) -> str | None:
@@ -109,9 +123,8 @@ def _override(plan: Plan) -> str | None:
     return f"{{{next(iter(chosen))}:true}}" if chosen else None
 
 
+@_of_fsdp
 def _sharding(said: Said) -> Mapping[str, Any]:
-    if said["model_engine"] != "dp":
-        return {}
     return {"sharding": one_of(_SHARDINGS, said[f"{ACTOR}.strategy"], "Training by")}
 
 
@@ -123,6 +136,8 @@ SHARDING = joint(
 
 def _size(value: Any, said: Said) -> Mapping[str, Any]:
     """All GPUs where it is negative or more than there are (``workers/engine/fsdp/utils.py``)."""
+    if said["model_engine"] != "dp":
+        return {}
     size = whole(value)
     gpus = whole(said["trainer.nnodes"]) * whole(said["trainer.n_gpus_per_node"])
     if size == 0:

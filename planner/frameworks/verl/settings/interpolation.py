@@ -9,46 +9,61 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 DEEPEST = 8
 """Settings that take their value from one another in a row; the YAML has three."""
+LONGEST = 10_000
+"""Characters of a value that others are filled into."""
 _TEXT = re.compile(r"\$\{(?:oc\.select:)?(\.?[\w.]+)(?:,\s*([^${}]*))?\}")
+_WORDS = {"null": None, "true": True, "false": False, "[]": [], "{}": {}}
 
 
 class Unresolved(ValueError):
     """A value stands for something that is no setting here."""
 
 
-def resolved(name: str, values: Mapping[str, Any], depth: int = DEEPEST) -> Any:
-    """A setting's value, with what it takes from others.
+class Resolved:
+    """Values of settings with what they take from each other; each is looked up once."""
 
-    Args:
-        name: The setting; a dot before another's name there means beside this one.
-        values: All settings, unresolved, by name.
-        depth: How many may follow each other.
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self._found: dict[str, Any] = {}
 
-    Raises:
-        Unresolved: it takes something that is no setting, or too many follow each other.
-    """
-    value = values[name]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    if depth == 0:
-        raise Unresolved(f"{name} follows too many settings in a row.")
+    def value(self, name: str, depth: int = DEEPEST) -> Any:
+        """A setting's value.
 
-    def looked_up(found: re.Match[str]) -> Any:
+        Raises:
+            Unresolved: it takes something that is no setting, or too many follow each other.
+        """
+        if name not in self._found:
+            self._found[name] = self.filled(name, self.values[name], depth)
+        return self._found[name]
+
+    def filled(self, name: str, value: Any, depth: int = DEEPEST) -> Any:
+        """A value as it would be under this name, raising as :meth:`value` does."""
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if depth == 0:
+            raise Unresolved(f"{name} follows too many settings in a row.")
+        if alone := _TEXT.fullmatch(value):
+            return self._other(name, alone, depth)
+        text = _TEXT.sub(lambda found: str(self._other(name, found, depth)), value)
+        if "${" in text or len(text) > LONGEST:
+            raise Unresolved(f"{value[:80]} is nothing that the settings say.")
+        return text
+
+    def _other(self, name: str, found: re.Match[str], depth: int) -> Any:
         other, default = found.groups()
-        other = f"{name.rpartition('.')[0]}{other}" if other.startswith(".") else other
-        if other in values:
-            return resolved(other, values, depth - 1)
+        if other.startswith("."):  # beside this one
+            other = f"{name.rpartition('.')[0]}{other}"
+        if other in self.values:
+            return self.value(other, depth - 1)
         if default is None:
-            raise Unresolved(f"{found.group()} is no setting here.")
-        return yaml.safe_load(default)
+            raise Unresolved(f"{found.group()[:80]} is no setting here.")
+        return _plain(default.strip())
 
-    if alone := _TEXT.fullmatch(value):
-        return looked_up(alone)
-    filled = _TEXT.sub(lambda found: str(looked_up(found)), value)
-    if "${" in filled:
-        raise Unresolved(f"{value[:80]!r} stands for what no setting says.")
-    return filled
+
+def _plain(text: str) -> Any:
+    """A default, as YAML would read its word."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text

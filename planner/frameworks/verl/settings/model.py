@@ -18,6 +18,7 @@ from planner.frameworks.verl.settings.rows import (
     same_as,
     shown,
     truth,
+    whole,
 )
 from planner.launch.words import ATTENTION, lora_targets
 from planner.plan import Plan
@@ -52,7 +53,7 @@ def _critic(value: Any, said: Said) -> Mapping[str, Any]:
 def _adapters(said: Said) -> Mapping[str, Any]:
     if not adapts(said):
         return {"finetuning": "full"}
-    return {"finetuning": "lora", "lora_rank": said[f"{MODEL}.lora_rank"]}
+    return {"finetuning": "lora", "lora_rank": whole(said[f"{MODEL}.lora_rank"])}
 
 
 def _targets(said: Said) -> Mapping[str, Any]:

@@ -119,6 +119,23 @@ SOURCES = (
         "rollout", f"{ROLLOUT}.mode", "async", "rollout/rollout.yaml:8", ("async",),
         "verl removed every mode but async.",
     ),
+    *(
+        Added(
+            name=f"{ROLLOUT}.engine_kwargs.vllm.compilation_config.{name}", default=None,
+            moves="both", source="workers/rollout/vllm_rollout/vllm_async_server.py:307",
+            otherwise="The engine captures other graphs: their memory, outside of its share, and "
+            "the seconds of a step that they save.",
+        )
+        for name in ("cudagraph_mode", "cudagraph_capture_sizes")
+    ),
+    *(
+        Added(
+            name=f"{ACTOR}.{part}router_replay.mode", default="disabled", moves="memory",
+            source=f"workers/config/{file}", otherwise="Each token's experts are kept and replayed: "
+            "host RAM rises.",
+        )
+        for part, file in (("", "actor.py:65"), ("fsdp_config.", "engine.py:65"))
+    ),
     Added(
         name=f"{MODEL}.target_parameters", default=None, moves="memory",
         source="workers/config/model.py:127",
