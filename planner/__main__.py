@@ -16,6 +16,7 @@ from planner.cli import (
     estimate,
     fields,
     gpus,
+    import_,
     launch,
     lengths,
     models,
@@ -41,6 +42,7 @@ COMMANDS: dict[ModuleType, str] = {
     sampling: "what density-weighted prompt sampling needs",
     lengths: "turn a file of response lengths into the text that a plan takes",
     report: "write the plan on one page of HTML, for whoever approves it",
+    import_: "read scripts, configurations, logs and errors into a plan",
     launch: "write a framework's launch script for the plan",
     models: "list the models of the catalog",
     gpus: "list the GPUs of the catalog",
@@ -54,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m planner", description="Headroom's command line.")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for command, help in COMMANDS.items():
-        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        name = command.__name__.rpartition(".")[2].replace("_", "-").strip("-")
         own = commands.add_parser(name, help=help)
         own.set_defaults(run=command.run)
         command.register(own)

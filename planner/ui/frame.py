@@ -63,6 +63,7 @@ def pages() -> list[Page]:
     return [
         _plan_page(shown=not named, default=True, url_path="front"),
         _plan_page(shown=named, url_path="plan"),
+        st.Page("pages/import.py", title="Import", icon=":material/input:"),
         st.Page("pages/scaling.py", title="Scaling", icon=":material/show_chart:"),
         st.Page("pages/recommend.py", title="Recommend", icon=":material/lightbulb:"),
         st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:"),

@@ -1,4 +1,4 @@
-"""Files are taken only from a page that shows a place for them, and one at a time.
+"""Files are taken only from a page that shows a place for them, and as many as it asks for.
 
 Streamlit's upload route takes a file from anybody with a session, whether or not a page asks for
 one, and keeps it in memory. Its manager is public to the server alone, so this reaches into it;
@@ -17,14 +17,16 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 LARGEST_MB = 16
 """``server.maxUploadSize``; ``planner trials --import`` reads larger files."""
-_asking: set[str] = set()
-"""Sessions whose page shows an uploader."""
+MOST_TOGETHER = 10
+"""Files that are sent to a place for several."""
+_asking: dict[str, int] = {}
+"""Sessions whose page shows an uploader, and how many files it takes."""
 
 
-def uploader(label: str, key: str, **more: Any) -> None:
-    """A place for one file; from now on this session may send one."""
-    st.file_uploader(label, key=key, **more)
-    _asking.add(_session())
+def uploader(label: str, key: str, *, several: bool = False, **more: Any) -> None:
+    """A place for one file, or for several; from now on this session may send as many."""
+    st.file_uploader(label, key=key, accept_multiple_files=several, **more)
+    _asking[_session()] = MOST_TOGETHER if several else 1
     st.session_state["uploader shown"] = True
 
 
@@ -35,6 +37,11 @@ def sent(key: str) -> Any:
     """
     file = st.session_state.get(key)
     return file if hasattr(file, "getvalue") else None
+
+
+def sent_together(key: str) -> list[Any]:
+    """The files that were sent to a place for several."""
+    return [file for file in st.session_state.get(key) or () if hasattr(file, "getvalue")]
 
 
 def begin() -> None:
@@ -50,7 +57,7 @@ def begin() -> None:
 def end() -> None:
     """After a page is drawn: without an uploader on it nothing is taken."""
     if not st.session_state["uploader shown"]:
-        _asking.discard(_session())
+        _asking.pop(_session(), None)
 
 
 def _session() -> str:
@@ -62,8 +69,9 @@ def _guarded(manager: Any, add: Callable[..., None]) -> Callable[..., None]:
     def guarded(session_id: str, file: Any) -> None:
         if session_id not in _asking:
             raise HTTPException(403, "No page of this session asks for a file.")
-        for kept in [*manager.file_storage.get(session_id, ())]:
-            manager.remove_file(session_id, kept)
+        kept = [*manager.file_storage.get(session_id, ())]
+        for oldest in kept[: len(kept) + 1 - _asking[session_id]]:
+            manager.remove_file(session_id, oldest)
         add(session_id, file)
 
     return guarded

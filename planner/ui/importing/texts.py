@@ -1,0 +1,104 @@
+"""What the visitor pasted or dropped: texts of this visit, by name, and what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import streamlit as st
+
+from planner.importer.imported import MOST_TEXTS, Imported, imported
+from planner.ui import uploads
+from planner.ui.elements import button, row
+from planner.ui.state import session
+from planner.wording.display import plain
+
+TEXTS, PASTE, FILES = "imported texts", "import paste", "import files"
+PASTED = "pasted text"
+HEIGHT = 220
+NAME_CHARACTERS = 60
+
+
+def texts() -> Mapping[str, str]:
+    """By name, in the order in which they came."""
+    return dict(st.session_state.get(TEXTS, {}))
+
+
+def found() -> Imported:
+    """What they said."""
+    return _imported(tuple(texts().items()))
+
+
+@lru_cache(maxsize=32)
+def _imported(given: tuple[tuple[str, str], ...]) -> Imported:
+    """Kept, since a page is drawn at every press; a text names nothing that could change."""
+    return imported(dict(given))
+
+
+def place() -> None:
+    """Where to paste and to drop, and what came so far."""
+    st.text_area(
+        "Paste a script, a configuration, a log or an error",
+        key=PASTE,
+        height=HEIGHT,
+        placeholder="python3 -m verl.trainer.main_ppo \\\n    data.train_batch_size=256 …",
+        help="A shell script, hydra overrides, a YAML or JSON file, a Python script that builds a "
+        "trainer's configuration, what a run printed, or an out-of-memory message. Nothing of it "
+        "is run.",
+    )
+    with row("import-controls"):
+        button("Read", "import-read", "input", _pasted, type="primary")
+        if texts():
+            button("Start over", "import-over", "restart_alt", _forget, type="tertiary")
+    uploads.uploader(
+        "Or drop files of one run: script, configurations, logs",
+        _files_key(),
+        several=True,
+        on_change=_dropped,
+    )
+    for number, (name, text) in enumerate(texts().items()):
+        with row(f"import-text:{number}"):
+            count = len(text.splitlines())
+            lines = "1 line" if count == 1 else f"{count:,} lines"
+            st.markdown(f":material/description: {plain(name)} :small[{lines}]")
+            button("Remove", f"import-remove:{number}", "close", _remove, name, type="tertiary")
+
+
+def _files_key() -> str:
+    """Another uploader once its files were taken: Streamlit's keeps them else."""
+    return f"{FILES}:{st.session_state.get('import round', 0)}"
+
+
+def _pasted() -> None:
+    text = str(st.session_state.get(PASTE, ""))
+    if not text.strip():
+        return
+    known = texts()
+    number = 1 + sum(name.startswith(PASTED) for name in known)
+    name = PASTED if number == 1 else f"{PASTED} {number}"
+    _take({**known, name: text})
+    st.session_state[PASTE] = ""
+
+
+def _dropped() -> None:
+    known = dict(texts())
+    for file in uploads.sent_together(_files_key()):
+        known[file.name[-NAME_CHARACTERS:]] = file.getvalue().decode("utf-8", "replace")
+    st.session_state["import round"] = st.session_state.get("import round", 0) + 1
+    _take(known)
+
+
+def _remove(name: str) -> None:
+    _take({other: text for other, text in texts().items() if other != name})
+
+
+def _forget() -> None:
+    _take({})
+
+
+def _take(given: Mapping[str, str]) -> None:
+    """These are the texts now; the plan that they make is the page's."""
+    st.session_state[TEXTS] = dict(list(given.items())[:MOST_TEXTS])
+    plan = found().plan
+    if plan is not None:
+        session.open_plan(plan)
