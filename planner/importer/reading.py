@@ -83,7 +83,7 @@ def read(
             entry = Entry(name, resolved[name], row.fields, given.place, opens=given.opens)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
     _merge(reading, stated)
-    nothing = _pattern(no_effect)
+    nothing = pattern(no_effect)
     for one in (one for name, one in taken.items() if name not in rows):
         into = reading.no_effect if nothing.fullmatch(one.name) else reading.unknown
         entry = Entry(one.name, one.value, place=one.place, opens=one.opens)
@@ -149,7 +149,8 @@ def _spoken(of_default: bool, name: str) -> str:
     return f"the default of {name}" if of_default else name
 
 
-def _pattern(names: Collection[str]) -> re.Pattern[str]:
+def pattern(names: Collection[str]) -> re.Pattern[str]:
+    """What names of settings match, as :func:`read` has it."""
     return re.compile("|".join(_alternatives(names)) or r"(?!)")
 
 

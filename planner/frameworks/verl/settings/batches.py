@@ -39,7 +39,7 @@ from planner.values.setting import Setting
 
 
 def _response(value: Any, said: Said) -> Mapping[str, Any]:
-    """verl validates at the length that it trains at."""
+    """Validation has the length of training."""
     longest = whole(value)
     return {"response_tokens": longest, "validation_response_tokens": longest}
 
