@@ -37,7 +37,7 @@ from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.sharded import two_memories
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.accelerate import accelerate_files
+from planner.launch.huggingface.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
 from planner.frameworks.trl.run import offloading as offloading_seams
