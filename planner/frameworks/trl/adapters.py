@@ -62,6 +62,8 @@ def _targets(value: object, values: Values) -> Mapping[str, Any]:
     ]
     if not names:
         return {"lora_targets": _usual(str(values["model_name_or_path"]))}
+    if any("," in str(name) for name in names):
+        raise ValueError("peft takes a name with a comma for a pattern; give the modules apart.")
     plain = [str(name).removeprefix(r".*\.").removeprefix("mlp.experts.") for name in names]
     return {"lora_targets": ",".join(plain)}
 

@@ -157,18 +157,26 @@ def _told(name: str) -> Any:
     return lambda plan: trainer_of(FRAMEWORK.name, plan.method).told(plan).get(name)
 
 
-VARIED: tuple[Setting, ...] = tuple(
-    row(FILE.format(line), name, default, "variation", write=_told(name))
-    for line, name, default in (
-        (801, "loss_type", "dapo"),
-        (789, "scale_rewards", "group"),
-        (760, "importance_sampling_level", "token"),
-        (693, "epsilon", 0.2),
-        (705, "epsilon_high", None),
-        (836, "mask_truncated_completions", False),
+def varied(variations: Mapping[str, Mapping[str, Any]]) -> tuple[Setting, ...]:
+    """What together makes a published variation of a trainer's method."""
+
+    def read(value: object, values: Values) -> Mapping[str, Any]:
+        for name, told in variations.items():
+            if all(values[setting] == wanted for setting, wanted in told.items()):
+                return {"variation": name}
+        return {"variation": "none"} if variations else {}
+
+    return tuple(
+        row(FILE.format(line), name, default, "variation", write=_told(name), read=how)
+        for line, name, default, how in (
+            (801, "loss_type", "dapo", read),
+            (789, "scale_rewards", "group", None),
+            (760, "importance_sampling_level", "token", None),
+            (693, "epsilon", 0.2, None),
+            (705, "epsilon_high", None, None),
+            (836, "mask_truncated_completions", False, None),
+        )
     )
-)
-"""What together makes a published variation; the importer knows which."""
 
 SAMPLES: tuple[Setting, ...] = (
     row(
@@ -232,6 +240,7 @@ SAMPLES: tuple[Setting, ...] = (
             (498, "ds3_gather_for_generation", True, "both", "Less: gathered layer by layer."),
             (511, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),
             (557, "generation_kwargs", None, "both", "Whatever generate is told beside."),
+            (573, "repetition_penalty", 1.0, "memory", "More: a mask of the vocabulary a row."),
             (581, "cache_implementation", None, "memory", "Another KV cache of generate."),
             (604, "vllm_model_impl", "vllm", "seconds", "More: transformers' own layers."),
             (619, "vllm_structured_outputs_regex", None, "seconds", "More: tokens are masked."),

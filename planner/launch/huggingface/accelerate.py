@@ -91,7 +91,8 @@ def _sharding(value: object, values: Values) -> Mapping[str, Any]:
 
 def _resharding(value: object, values: Values) -> Mapping[str, Any]:
     """Of FSDP2 as it is said; FSDP1 has the older word."""
-    return {"reshard_after_forward": bool(value)} if sharding(values) == "fsdp2" else {}
+    reshards = str(value).lower() not in ("false", "no")
+    return {"reshard_after_forward": reshards} if sharding(values) == "fsdp2" else {}
 
 
 def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
@@ -204,7 +205,7 @@ ROWS: tuple[Setting, ...] = (
         read=_strategy_read,
     ),
     _row(
-        *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", True, "reshard_after_forward"),
+        *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", "true", "reshard_after_forward"),
         write=_reshards,
         read=_resharding,
     ),
@@ -308,6 +309,18 @@ ROWS: tuple[Setting, ...] = (
             (
                 *("deepspeed_config.deepspeed_moe_layer_cls_names", None, "memory"),
                 *(FLAGS.format(504), "Experts are gathered as one."),
+            ),
+            (
+                *("dynamo_config.dynamo_mode", "default", "both", FLAGS.format(224)),
+                "More memory where it looks for the fastest kernels, or captures graphs.",
+            ),
+            (
+                *("dynamo_config.dynamo_use_fullgraph", False, "seconds", FLAGS.format(231)),
+                "Fewer: no breaks in a graph.",
+            ),
+            (
+                *("dynamo_config.dynamo_use_dynamic", False, "seconds", FLAGS.format(237)),
+                "Fewer compilations for rows of other lengths.",
             ),
             ("downcast_bf16", False, "memory", FLAGS.format(403), "Of a TPU."),
         )

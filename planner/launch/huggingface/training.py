@@ -321,6 +321,10 @@ READ: tuple[Setting, ...] = (
     _other(1395, "ddp_find_unused_parameters", None, "seconds", "More: the graph is searched."),
     _other(1404, "ddp_bucket_cap_mb", None, "memory", "Buckets of another size than 25 MiB."),
     _other(1413, "ddp_broadcast_buffers", None, "seconds", "More: buffers are sent each step."),
+    _other(1431, "ddp_backend", None, "seconds", "Another one than NCCL is slower."),
+    _other(1192, "save_on_each_node", False, "seconds", "More: each node writes checkpoints."),
+    _other(1475, "skip_memory_metrics", True, "seconds", "More: memory is watched."),
+    _other(1469, "debug", "", "both", "More of both: all activations are looked at."),
     _other(1422, "ddp_static_graph", None, "seconds", "Fewer: buckets are made once."),
 )
 
