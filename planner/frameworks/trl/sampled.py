@@ -9,7 +9,13 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.rows import other, row
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
-from planner.launch.huggingface.resolved import Values, generated, offloads_all, sequences
+from planner.launch.huggingface.resolved import (
+    Values,
+    generated,
+    offloads_all,
+    sequences,
+    shares_gpus,
+)
 from planner.launch.huggingface.training import accumulation
 from planner.plan import Plan
 from planner.plan.trainers import trainer_of
@@ -39,10 +45,6 @@ def _colocated(plan: Plan, value: object) -> object:
     return value if plan.rollout == "vllm-colocated" else None
 
 
-def _shares(values: Values) -> bool:
-    return bool(values["use_vllm"]) and values["vllm_mode"] == "colocate"
-
-
 def _step(value: object, values: Values) -> Mapping[str, Any]:
     rows = sequences(values, generated(values) or 1)
     generations = int(values["num_generations"])
@@ -63,24 +65,24 @@ def _engine(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 def _of_shared(field: str) -> Any:
-    return lambda value, values: {field: value} if _shares(values) else {}
+    return lambda value, values: {field: value} if shares_gpus(values) else {}
 
 
 def _engine_gpus(value: int, values: Values) -> Mapping[str, Any]:
     """TRL has an engine decode all of its sequences at once (``max_num_seqs``)."""
-    if not _shares(values):
+    if not shares_gpus(values):
         return {}
     at_once = int(values["per_device_train_batch_size"]) * (generated(values) or 1) * int(value)
     return {"rollout_tensor_parallel": int(value), "max_num_seqs": at_once}
 
 
 def _sleep(value: bool, values: Values) -> Mapping[str, Any]:
-    return {"vllm_sleep_level": 2 if value else 0} if _shares(values) else {}
+    return {"vllm_sleep_level": 2 if value else 0} if shares_gpus(values) else {}
 
 
 def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
     """None is the model's own context: nothing says how long prompts are."""
-    if value is None or not _shares(values) or values.get("max_prompt_length"):
+    if value is None or not shares_gpus(values) or values.get("max_prompt_length"):
         return {}
     prompt = int(value) - int(values["max_completion_length"])
     if prompt < 1:

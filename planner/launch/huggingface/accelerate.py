@@ -126,10 +126,23 @@ def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
     return {}
 
 
+def _saved(value: str | None, values: Values) -> Mapping[str, Any]:
+    if SHARDINGS[sharding(values)].fsdp and value not in (None, "FULL_STATE_DICT"):
+        raise ValueError("Less host RAM while it saves: each rank writes its shard.")
+    return {}
+
+
+def _initialised(value: bool | None, values: Values) -> Mapping[str, Any]:
+    if sharding(values) == "zero3" and value is False:
+        raise ValueError("More host RAM while it loads: each rank has the whole model.")
+    return {}
+
+
 def _group(value: int, values: Values) -> Mapping[str, Any]:
     if sharding(values) != "fsdp2":
         return {}
-    return {"shard_size": 0 if value in (1, processes(values)) else int(value)}
+    copies = values["accelerate.parallelism_config.parallelism_config_dp_replicate_size"]
+    return {"shard_size": int(value) if int(copies) > 1 else 0}
 
 
 def _compiled(value: str | None, values: Values) -> Mapping[str, Any]:
@@ -210,10 +223,10 @@ ROWS: tuple[Setting, ...] = (
         read=_resharding,
     ),
     _row(
-        *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None),
+        *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None, "save_steps"),
         moves="memory",
         write=lambda plan: _fsdp(plan, "FULL_STATE_DICT"),
-        otherwise="Less host RAM while it saves, where each rank writes its shard.",
+        read=_saved,
     ),
     _row(
         *(FLAGS, 600, "fsdp_config.fsdp_activation_checkpointing", False),
@@ -262,10 +275,10 @@ ROWS: tuple[Setting, ...] = (
         write=lambda plan: DEEPSPEED if zero(plan) else None,
     ),
     _row(
-        *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None),
+        *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None, "sharding"),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 if zero(plan) else None,
-        otherwise="More host RAM while it loads where each rank has the whole model.",
+        read=_initialised,
     ),
     _row(
         *(FLAGS, 920, "parallelism_config.parallelism_config_tp_size", 1, "tensor_parallel"),

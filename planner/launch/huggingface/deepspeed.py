@@ -11,7 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planner.launch.huggingface.resolved import Values, sequences, sharded_by_deepspeed
+from planner.launch.huggingface.resolved import (
+    Values,
+    sequences,
+    sharded_by_deepspeed,
+    sharding,
+)
 from planner.launch.huggingface.table import nested, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
@@ -68,6 +73,12 @@ def _offloaded(device: object, values: Values, more: object) -> Mapping[str, Any
     )
     found = {(0, 0): "none", (1, 0): "optimizer", (0, 1): "parameters", (1, 1): "all"}
     return {"offload": found[optimizer, weights]}
+
+
+def _saved(value: bool, values: Values) -> Mapping[str, Any]:
+    if sharding(values) == "zero3" and not value:
+        raise ValueError("Less while it saves: no rank has the whole model.")
+    return {}
 
 
 def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
@@ -154,9 +165,10 @@ ROWS: tuple[Setting, ...] = (
     ),
     _row(
         *(ZERO, 257, "zero_optimization.stage3_gather_16bit_weights_on_model_save", False),
+        *("save_steps",),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 or None,
-        otherwise="Without it no rank has the whole model while it saves.",
+        read=_saved,
     ),
     _other(
         *("deepspeed 0.19.8, runtime/constants.py, line {}", 95, "bfloat16", None, "memory"),

@@ -107,3 +107,8 @@ def offloads_all(values: Values) -> bool:
         return bool(values["accelerate.fsdp_config.fsdp_offload_params"])
     parts = (f"deepspeed.zero_optimization.offload_{one}.device" for one in ("optimizer", "param"))
     return kind == "DEEPSPEED" and all(values[part] == "cpu" for part in parts)
+
+
+def shares_gpus(values: Values) -> bool:
+    """Whether a trainer that samples has an engine in its own processes."""
+    return bool(values.get("use_vllm")) and values["vllm_mode"] == "colocate"

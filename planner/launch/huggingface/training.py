@@ -11,7 +11,13 @@ from typing import Any
 
 from planner.launch.huggingface.precision import dtypes, loaded_dtype, mixed_precision
 from planner.launch.huggingface.processes import activations_by_accelerate, training_gpus
-from planner.launch.huggingface.resolved import Values, checkpoints, own_steps, sequences
+from planner.launch.huggingface.resolved import (
+    Values,
+    checkpoints,
+    own_steps,
+    sequences,
+    shares_gpus,
+)
 from planner.launch.words import ATTENTION
 from planner.numeric import ceil_div
 from planner.plan import Plan
@@ -129,8 +135,10 @@ def _eval_rows(value: int, values: Values) -> Mapping[str, Any]:
 
 
 def _empty_cache(value: int | None, values: Values) -> Mapping[str, Any]:
+    """Where an engine sleeps in the trainer's process, its cache goes before that wakes."""
     if value is None:
-        return {}
+        sleeps = shares_gpus(values) and values["vllm_enable_sleep_mode"]
+        return {"empty_cache": "between-phases" if sleeps else "never"}
     if value != 1:
         raise ValueError(f"A plan empties the cache every step or never, not every {value} steps.")
     return {"empty_cache": "every-step"}

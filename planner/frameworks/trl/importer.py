@@ -1,0 +1,248 @@
+"""TRL's scripts and trainers read into a plan's fields: flags, YAML, a Python script's arguments.
+
+What a launch is told is brought together as TRL's own parser has it: a configuration goes before
+defaults, a flag before a configuration; what the script does not know goes to ``accelerate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.launchers import started
+from planner.frameworks.trl.naming import (
+    FSDP,
+    MODEL,
+    OLDER,
+    as_settings,
+    flat,
+    of_accelerate,
+    of_script,
+)
+from planner.frameworks.trl.settings import all_settings, no_effect
+from planner.importer.flags import flags, typed
+from planner.importer.given import Given, Launch, Open
+from planner.importer.models import catalog_id
+from planner.importer.reading import Entry, Reading, read
+from planner.launch.huggingface.table import with_defaults
+from planner.plan.methods import methods
+from planner.plan.trainers import trainer_of
+from planner.values.setting import Setting
+
+Files = Mapping[str, Sequence[Given]]
+
+ENV = "env"
+"""The block of a configuration that TRL's parser puts into the environment."""
+ASKED = {
+    "model": "model_name_or_path",
+    "gpu": "",
+    "gpus": "accelerate.num_processes",
+    "prompt_tokens": "vllm_max_model_length",
+    "steps": "max_steps",
+    "rollout_gpus": "vllm.tensor_parallel_size",
+}
+"""Fields that no default is good for, and the setting that would say them."""
+
+
+def classes() -> dict[str, str]:
+    """Methods by the class of their arguments: ``GRPOConfig``."""
+    trainers = {name: trainer_of(FRAMEWORK.name, name).own for name in methods()}
+    return {own.config: name for name, own in trainers.items() if own is not None}
+
+
+def method_of(launch: Launch, files: Files) -> str:
+    """The method that a launch trains by TRL, by its script or its arguments' class; else empty."""
+    by_class = classes()
+    scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
+    program = launch.program.replace("/", ".").removesuffix(".py")
+    package, _, last = program.rpartition(".")
+    if program.startswith("trl "):
+        return scripts.get(program.removeprefix("trl "), "")
+    if package.endswith("trl.scripts"):
+        return scripts.get(last, "")
+    found = (one.name.partition(".")[0] for one in _beside(files, launch.program))
+    return next((by_class[name] for name in found if name in by_class), "")
+
+
+def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
+    """A plan's fields, as far as a launch and its files say them.
+
+    Args:
+        launch: One that :func:`method_of` knows.
+        files: What files give, by the paths that the launch has for them or their last parts: its
+            ``--config``, accelerate's and DeepSpeed's files, its script's arguments by class
+            (``GRPOConfig.beta``).
+        servers: Launches of an engine's server beside it.
+    """
+    method = method_of(launch, files)
+    table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
+    told = [*_told(launch, files, table), *_served(servers)]
+    told += _variables(launch, table)
+    told, defaults = _sharing(told, files, started(launch))
+    rows = with_defaults(table.values(), defaults)
+    wrong: list[Entry] = []
+    givens = [*_typed(_gathered(told, table), rows, wrong)]
+    reading = read(rows, no_effect(), givens)
+    reading.beyond += wrong
+    if any(_head(one) == ENV for one in givens):
+        reading.messages.append("Variables of a configuration's env block are not taken.")
+    reading.plan |= {"framework": FRAMEWORK.name, "method": method}
+    _ask(reading)
+    return reading
+
+
+def _reads(row: Setting) -> bool:
+    """What only an export says is no setting of a reader."""
+    return bool(row.fields or row.otherwise)
+
+
+def _beside(files: Files, path: str) -> Sequence[Given]:
+    """What a file gives, by its path or the last part of it."""
+    return files.get(path) or files.get(PurePosixPath(path).name) or ()
+
+
+def _told(launch: Launch, files: Files, table: Mapping[str, Setting]) -> list[Given]:
+    """All that the launch says, in the order in which the last word counts."""
+    known = {*table, *no_effect()}
+    own = [*flags(launch.arguments, {name for name in known if "." not in name})]
+    config = [one for one in own if one.name == "config"]
+    own = [one for one in own if one.name != "config"]
+    found: list[Given] = []
+    for one in config:
+        found += [*_beside(files, str(one.value))] or [_missing(one, "config")]
+    script = [*_beside(files, launch.program)]
+    said = [*of_script(script), *as_settings(found), *as_settings(own)]
+    by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
+    rest = [one for one in said if one not in by_script]
+    launcher = started(launch)
+    passed_on = [one for one in rest if launcher.takes_the_rest and _head(one) != ENV]
+    left = [one for one in rest if one not in passed_on]
+    file, options = _launcher_file([*launcher.options, *passed_on])
+    shared: list[Given] = []
+    if file is not None:
+        shared = [*launcher.packaged(file)] or [*_beside(files, str(file.value))]
+        shared = shared or [_missing(file, "accelerate.config_file")]
+    return [*of_accelerate(shared), *of_accelerate(options), *by_script, *left]
+
+
+def _head(one: Given) -> str:
+    return one.name.partition(".")[0]
+
+
+def _launcher_file(options: Iterable[Given]) -> tuple[Given | None, list[Given]]:
+    file, others = None, []
+    for one in options:
+        if one.name in ("config_file", "accelerate_config"):
+            file = one
+        else:
+            others.append(one)
+    return file, others
+
+
+def _missing(one: Given, name: str) -> Given:
+    """A file that is named and not here: whoever gave the others is asked for it."""
+    return replace(one, name=name, opens=(*one.opens, Open(str(one.value), place=one.place)))
+
+
+def _served(servers: Iterable[Launch]) -> Iterator[Given]:
+    for server in servers:
+        for one in flags(server.arguments, ()):
+            name = {"model": "model"}.get(one.name, one.name)
+            yield replace(one, name=f"vllm.{name}") if one.name else replace(one, name="vllm.model")
+
+
+def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
+    for name, word in launch.environment.items():
+        if f"environment.{name}" in table or name.startswith("ACCELERATE_"):
+            yield Given(f"environment.{name}", word.text, word.place, word.opens)
+
+
+def _sharing(
+    told: list[Given], files: Files, launcher: Any
+) -> tuple[list[Given], dict[str, Any]]:
+    """DeepSpeed's and FSDP's settings where either shards, and their defaults as that has them."""
+    defaults: dict[str, Any] = dict(launcher.defaults)
+    found: list[Given] = []
+    for one in told:
+        file = one.name in ("deepspeed", "accelerate.deepspeed_config.deepspeed_config_file")
+        if file and isinstance(one.value, str) and not one.opens:
+            defaults["accelerate.distributed_type"] = "DEEPSPEED"
+            inside = flat(_beside(files, one.value))
+            own = [replace(each, name=f"deepspeed.{each.name}") for each in inside]
+            found += [one, *own] if own else [_missing(one, one.name)]
+        elif one.name in FSDP and one.value not in (None, "", False, "False"):
+            defaults |= FSDP[one.name]
+            found += [one, *_words(one)]
+        else:
+            found.append(one)
+    kinds = [one for one in found if one.name == "accelerate.distributed_type"]
+    inside = any(one.name.startswith("deepspeed.") for one in found)
+    if inside and not kinds:
+        defaults["accelerate.distributed_type"] = "DEEPSPEED"
+    elif kinds and kinds[-1].value == "DEEPSPEED" and not inside:
+        # DeepSpeedPlugin of accelerate 1.15.0, utils/dataclasses.py, line 1238
+        defaults["deepspeed.zero_optimization.stage"] = 2
+    return found, defaults
+
+
+def _words(one: Given) -> Iterator[Given]:
+    """transformers' older way to ask for FSDP: ``full_shard auto_wrap offload``."""
+    words = str(one.value).split() if one.name == "fsdp" else []
+    if "offload" in words:
+        yield replace(one, name="accelerate.fsdp_config.fsdp_offload_params", value=True)
+    if "shard_grad_op" in words:
+        yield replace(
+            one, name="accelerate.fsdp_config.fsdp_reshard_after_forward", value="false"
+        )
+
+
+def _gathered(told: Iterable[Given], table: Mapping[str, Setting]) -> Iterator[Given]:
+    """What nests below a row that has no parts, as that row's value; the model by its Hub id."""
+    whole: dict[str, Given] = {}
+    for one in told:
+        section = one.name
+        while section and section not in table:
+            section = section.rpartition(".")[0]
+        if section and section != one.name and not table[section].fields:
+            parts = whole[section].value if section in whole else {}
+            parts = {**parts, one.name.removeprefix(f"{section}."): one.value}
+            whole[section] = replace(one, name=section, value=parts)
+            continue
+        if one.name in MODEL and isinstance(one.value, str) and not one.opens:
+            known = catalog_id(one.value)
+            opens = () if known else (Open(one.value, place=one.place),)
+            one = replace(one, value=known or one.value, opens=opens)
+        yield one
+    yield from whole.values()
+
+
+def _typed(
+    told: Iterable[Given], rows: Iterable[Setting], wrong: list[Entry]
+) -> Iterator[Given]:
+    """Texts as the kinds of values that settings have; what is of no kind is noted."""
+    table = {row.name: row for row in rows}
+    for one in told:
+        row = table.get(one.name)
+        try:
+            yield replace(one, value=typed(one.value, row.default if row else None))
+        except ValueError as error:
+            fields = row.fields if row else ()
+            wrong.append(Entry(one.name, one.value, fields, one.place, str(error)))
+
+
+def _ask(reading: Reading) -> None:
+    """What nothing says and no default is good for."""
+    sampled = reading.plan.get("rollout", "none") != "none"
+    apart = reading.plan.get("rollout") == "vllm-separate"
+    for field, name in ASKED.items():
+        needless = (field == "rollout_gpus" and not apart) or (
+            field == "prompt_tokens" and not sampled
+        )
+        if field not in reading.plan and not needless:
+            open_ = Open(name or field)
+            already = any(field in one.fields and one.asked for one in reading.open)
+            if not already:
+                reading.open.append(Entry(name or field, None, (field,), opens=(open_,)))
