@@ -1,7 +1,8 @@
 """Whether every key of a DeepSpeed configuration is a row of our table or known to move nothing.
 
-``python -m accuracy.deepspeed_settings FOLDER``, with the folder of a DeepSpeed package (an unpacked
-source distribution is enough: it is parsed, not imported). DeepSpeed is none of our requirements.
+``python -m accuracy.deepspeed_settings FOLDER``, with the folder of a DeepSpeed package (an
+unpacked source distribution is enough: it is parsed, not imported). DeepSpeed is none of our
+requirements.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.launchers import started
+from planner.frameworks.trl.launchers import Started, started
 from planner.frameworks.trl.naming import (
     FSDP,
     MODEL,
@@ -34,6 +34,8 @@ from planner.values.setting import Setting
 
 Files = Mapping[str, Sequence[Given]]
 
+MOST = 4_194_304
+"""Of what is counted: no run has more."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -59,12 +61,22 @@ def method_of(launch: Launch, files: Files) -> str:
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    if program.startswith("trl "):
-        return scripts.get(program.removeprefix("trl "), "")
-    if package.endswith("trl.scripts"):
-        return scripts.get(last, "")
     found = (one.name.partition(".")[0] for one in _beside(files, launch.program))
-    return next((by_class[name] for name in found if name in by_class), "")
+    named = next((by_class[name] for name in found if name in by_class), "")
+    if named or program.startswith("trl "):
+        return named or scripts.get(program.removeprefix("trl "), "")
+    method = scripts.get(last, "")
+    own = package.endswith(("trl.scripts", "examples.scripts"))
+    return method if method and (own or _speaks(launch, files, method)) else ""
+
+
+def _speaks(launch: Launch, files: Files, method: str) -> bool:
+    """Whether a script of a trainer's name is told what that trainer takes."""
+    told = [*flags(launch.arguments, ())]
+    for one in [one for one in told if one.name == "config"]:
+        told += _beside(files, str(one.value))
+    known = {row.name for row in all_settings(method)}
+    return len({one.name for one in told} & known) >= 3
 
 
 def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
@@ -79,14 +91,15 @@ def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) ->
     """
     method = method_of(launch, files)
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
-    told = [*_told(launch, files, table), *_served(servers)]
-    told += _variables(launch, table)
-    told, defaults = _sharing(told, files, started(launch))
-    rows = with_defaults(table.values(), defaults)
+    absent: list[Entry] = []
+    told = [*_told(launch, files, table, absent), *_served(servers), *_variables(launch, table)]
+    told, defaults = _sharing(told, files, started(launch), absent)
+    rows = with_defaults(map(_held, table.values()), defaults)
     wrong: list[Entry] = []
     givens = [*_typed(_gathered(told, table), rows, wrong)]
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
+    reading.open += absent
     if any(_head(one) == ENV for one in givens):
         reading.messages.append("Variables of a configuration's env block are not taken.")
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
@@ -104,7 +117,9 @@ def _beside(files: Files, path: str) -> Sequence[Given]:
     return files.get(path) or files.get(PurePosixPath(path).name) or ()
 
 
-def _told(launch: Launch, files: Files, table: Mapping[str, Setting]) -> list[Given]:
+def _told(
+    launch: Launch, files: Files, table: Mapping[str, Setting], absent: list[Entry]
+) -> list[Given]:
     """All that the launch says, in the order in which the last word counts."""
     known = {*table, *no_effect()}
     own = [*flags(launch.arguments, {name for name in known if "." not in name})]
@@ -112,7 +127,7 @@ def _told(launch: Launch, files: Files, table: Mapping[str, Setting]) -> list[Gi
     own = [one for one in own if one.name != "config"]
     found: list[Given] = []
     for one in config:
-        found += [*_beside(files, str(one.value))] or [_missing(one, "config")]
+        found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
     said = [*of_script(script), *as_settings(found), *as_settings(own)]
     by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
@@ -124,7 +139,7 @@ def _told(launch: Launch, files: Files, table: Mapping[str, Setting]) -> list[Gi
     shared: list[Given] = []
     if file is not None:
         shared = [*launcher.packaged(file)] or [*_beside(files, str(file.value))]
-        shared = shared or [_missing(file, "accelerate.config_file")]
+        shared = shared or _missing(file, absent)
     return [*of_accelerate(shared), *of_accelerate(options), *by_script, *left]
 
 
@@ -142,9 +157,11 @@ def _launcher_file(options: Iterable[Given]) -> tuple[Given | None, list[Given]]
     return file, others
 
 
-def _missing(one: Given, name: str) -> Given:
-    """A file that is named and not here: whoever gave the others is asked for it."""
-    return replace(one, name=name, opens=(*one.opens, Open(str(one.value), place=one.place)))
+def _missing(one: Given, absent: list[Entry]) -> list[Given]:
+    """Nothing, of a file that is named and not here: whoever gave the others is asked for it."""
+    opens = (*one.opens, Open(str(one.value), place=one.place))
+    absent.append(Entry(one.name, one.value, place=one.place, opens=opens))
+    return []
 
 
 def _served(servers: Iterable[Launch]) -> Iterator[Given]:
@@ -161,7 +178,7 @@ def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
 
 
 def _sharing(
-    told: list[Given], files: Files, launcher: Any
+    told: list[Given], files: Files, launcher: Started, absent: list[Entry]
 ) -> tuple[list[Given], dict[str, Any]]:
     """DeepSpeed's and FSDP's settings where either shards, and their defaults as that has them."""
     defaults: dict[str, Any] = dict(launcher.defaults)
@@ -170,26 +187,25 @@ def _sharing(
         file = one.name in ("deepspeed", "accelerate.deepspeed_config.deepspeed_config_file")
         if file and isinstance(one.value, str) and not one.opens:
             defaults["accelerate.distributed_type"] = "DEEPSPEED"
-            inside = flat(_beside(files, one.value))
-            own = [replace(each, name=f"deepspeed.{each.name}") for each in inside]
-            found += [one, *own] if own else [_missing(one, one.name)]
+            inside = flat(_beside(files, one.value) or _missing(one, absent))
+            found += [one, *(replace(each, name=f"deepspeed.{each.name}") for each in inside)]
         elif one.name in FSDP and one.value not in (None, "", False, "False"):
             defaults |= FSDP[one.name]
             found += [one, *_words(one)]
         else:
             found.append(one)
     kinds = [one for one in found if one.name == "accelerate.distributed_type"]
-    inside = any(one.name.startswith("deepspeed.") for one in found)
-    if inside and not kinds:
+    configured = any(one.name.startswith("deepspeed.") for one in found)
+    if configured and not kinds:
         defaults["accelerate.distributed_type"] = "DEEPSPEED"
-    elif kinds and kinds[-1].value == "DEEPSPEED" and not inside:
+    elif kinds and kinds[-1].value == "DEEPSPEED" and not configured:
         # DeepSpeedPlugin of accelerate 1.15.0, utils/dataclasses.py, line 1238
         defaults["deepspeed.zero_optimization.stage"] = 2
     return found, defaults
 
 
 def _words(one: Given) -> Iterator[Given]:
-    """transformers' older way to ask for FSDP: ``full_shard auto_wrap offload``."""
+    """Transformers' older way to ask for FSDP: ``full_shard auto_wrap offload``."""
     words = str(one.value).split() if one.name == "fsdp" else []
     if "offload" in words:
         yield replace(one, name="accelerate.fsdp_config.fsdp_offload_params", value=True)
@@ -227,10 +243,34 @@ def _typed(
     for one in told:
         row = table.get(one.name)
         try:
-            yield replace(one, value=typed(one.value, row.default if row else None))
+            asked = any(open_.default is None for open_ in one.opens)
+            value = one.value if asked else typed(one.value, row.default if row else None)
+            if row is not None and row.unit and value is not None and not asked:
+                _counted(value, row.unit)
+            yield replace(one, value=value)
         except ValueError as error:
             fields = row.fields if row else ()
             wrong.append(Entry(one.name, one.value, fields, one.place, str(error)))
+
+
+def _counted(value: object, unit: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise ValueError(f"{str(value)[:80]} is no number of {unit} from 1 to {MOST:,}.")
+
+
+def _held(row: Setting) -> Setting:
+    """The row, for which a value of another kind (a list for a number) is one that no field has."""
+    read_row = row.read
+    if read_row is None:
+        return row
+
+    def held(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return read_row(value, values)
+        except (TypeError, KeyError, AttributeError, ArithmeticError):
+            raise ValueError(f"{str(value)[:80]} is no value of {row.name}.") from None
+
+    return replace(row, read=held)
 
 
 def _ask(reading: Reading) -> None:

@@ -1,4 +1,4 @@
-"""Other spellings of settings: older names, classes of a Python script, accelerate's short names."""
+"""Other spellings of settings: older names, classes of a Python script, accelerate's own."""
 
 from __future__ import annotations
 

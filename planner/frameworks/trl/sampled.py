@@ -16,7 +16,7 @@ from planner.launch.huggingface.resolved import (
     sequences,
     shares_gpus,
 )
-from planner.launch.huggingface.training import accumulation
+from planner.launch.huggingface.training import accumulation, updates
 from planner.plan import Plan
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
@@ -127,7 +127,7 @@ def sampled(kl: str) -> tuple[Setting, ...]:
         ),
         row(
             *(FILE.format(528), "steps_per_generation", None, "prompts_per_step"),
-            write=lambda plan: accumulation(plan) * (plan.prompts_per_step // plan.prompts_per_update),
+            write=lambda plan: accumulation(plan) * updates(plan),
             read=_step,
             unit="micro-batches",
         ),
@@ -217,6 +217,7 @@ SAMPLES: tuple[Setting, ...] = (
     row(
         *(FILE.format(671), "vllm_tensor_parallel_size", 1),
         *("rollout_tensor_parallel", "max_num_seqs"),
+        unit="GPUs",
         write=lambda plan: _colocated(plan, plan.rollout_tensor_parallel),
         read=_engine_gpus,
     ),
@@ -231,7 +232,7 @@ SAMPLES: tuple[Setting, ...] = (
         write=lambda plan: _colocated(plan, plan.vllm_sleep_level == 2),
         read=_sleep,
     ),
-    row(FILE.format(521), "generation_batch_size", None, "prompts_per_step"),
+    row(FILE.format(521), "generation_batch_size", None, "prompts_per_step", unit="responses"),
     row(FILE.format(429), "model_init_kwargs", None, "dtype", "attention"),
     *(
         other(FILE.format(line), name, default, moves, why)

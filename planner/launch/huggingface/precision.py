@@ -28,7 +28,7 @@ def mixed_precision(plan: Plan) -> str:
 
 
 def loaded_dtype(plan: Plan) -> str:
-    """torch's name of the dtype that weights are loaded in.
+    """Torch's name of the dtype that weights are loaded in.
 
     FSDP copies what it trains to fp32 by itself under mixed precision, DeepSpeed keeps
     fp32 copies beside half-precision weights, and peft makes its adapters fp32. Only
@@ -76,7 +76,7 @@ def dtypes(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _of_adapters(loaded: str, half: str, deepspeed: bool) -> dict[str, str]:
-    """peft keeps adapters of half-precision weights in fp32, which only autocast brings together.
+    """Peft keeps adapters of half-precision weights in fp32, which only autocast brings together.
 
     DeepSpeed casts the whole module.
     """

@@ -38,7 +38,7 @@ def sharding(values: Values) -> str:
 
 def sharded_by_deepspeed(values: Values) -> bool:
     """Whether DeepSpeed shards; its stage 0 is DDP."""
-    return values["accelerate.distributed_type"] == "DEEPSPEED"
+    return bool(values["accelerate.distributed_type"] == "DEEPSPEED")
 
 
 def processes(values: Values) -> int | None:
@@ -85,12 +85,14 @@ def generated(values: Values) -> int | None:
 
     ``GRPOConfig.__post_init__`` of trl 1.16.0.
     """
-    said, batch = values.get("steps_per_generation"), values.get("generation_batch_size")
+    if "num_generations" not in values:
+        return None
+    said, batch = values["steps_per_generation"], values["generation_batch_size"]
     if batch is not None and said is None:
         count = processes(values)
         each = None if count is None else int(values["per_device_train_batch_size"]) * count
         return int(batch) // each if each else None
-    return int(said or values["gradient_accumulation_steps"]) if "num_generations" in values else None
+    return int(said or values["gradient_accumulation_steps"])
 
 
 def sequences(values: Values, micro_batches: int) -> int | None:

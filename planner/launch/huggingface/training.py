@@ -40,10 +40,14 @@ def accumulation(plan: Plan) -> int:
     return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
 
 
+def updates(plan: Plan) -> int:
+    """Of one step."""
+    return int(plan.prompts_per_step // plan.prompts_per_update)
+
+
 def written_steps(plan: Plan) -> int:
     """Steps of the Trainer, which are its optimizer's, in one of the plan's."""
-    updates = plan.prompts_per_step // plan.prompts_per_update
-    return int(updates * (1 if plan.optimizer_step == "update" else accumulation(plan)))
+    return updates(plan) * (1 if plan.optimizer_step == "update" else accumulation(plan))
 
 
 def optimizer(plan: Plan) -> str:
