@@ -6,11 +6,9 @@ one alone begins so, and an option takes the words up to the next one.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from planner.importer.given import Given, Place, Word
 
@@ -76,50 +74,3 @@ def _span(words: list[Word]) -> Place | None:
         return None
     first, last = places[0], places[-1]
     return replace(first, end=last.end) if first.start < last.start else None
-
-
-def typed(value: Any, default: Any) -> Any:
-    """A text as the kind of value that a setting's default is.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if not isinstance(value, str):
-        return value
-    if isinstance(default, bool):
-        return _truth(value)
-    if value == "auto":  # DeepSpeed's word for what transformers puts there
-        return value
-    if isinstance(default, (int, float)):
-        return _number(value, whole=isinstance(default, int))
-    if isinstance(default, list):
-        return [value]
-    return value if isinstance(default, str) and default != "auto" else _guessed(value)
-
-
-def _number(text: str, *, whole: bool) -> int | float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no number.")
-    return int(number) if whole and number.is_integer() else number
-
-
-def _truth(text: str) -> bool:
-    """As transformers' and accelerate's parsers take it."""
-    if text.lower() not in (*TRUE, *FALSE):
-        raise ValueError(f"{text} is neither true nor false.")
-    return text.lower() in TRUE
-
-
-TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
-
-
-def _guessed(text: str) -> Any:
-    """Of a setting whose default says nothing."""
-    plain = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in plain:
-        return plain[text.lower()]
-    try:
-        return _number(text, whole=True)
-    except ValueError:
-        return text

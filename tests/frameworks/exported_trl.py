@@ -1,6 +1,7 @@
 """An export of TRL's read again: its files and the words that its scripts pass, by bash itself.
 
-``PYTHONPATH=.:tests python tests/frameworks/exported_trl.py 2000 1`` does so for 2,000 plans by lot.
+``PYTHONPATH=.:tests python tests/frameworks/exported_trl.py 2000 1`` does so for 2,000 plans by
+lot.
 """
 
 from __future__ import annotations

@@ -334,12 +334,11 @@ def test_a_server_has_gpus_of_its_own() -> None:
     alone = read_launch(trainer, {})
     asks = {field for entry in alone.open for field in entry.fields}
     assert {"rollout_gpus", "prompt_tokens", "gpus"} <= asks
-    server = Launch("trl vllm-serve", tuple(
-        Word(text)
-        for text in "--model x/y --tensor_parallel_size 2 --gpu-memory-utilization 0.9 "
-        "--max_model_len 2000 --enforce-eager".split()
-    ))
-    reading = read_launch(trainer, {}, [server])
+    server = (
+        "trl vllm-serve --model x/y --tensor_parallel_size 2 --gpu-memory-utilization 0.9 "
+        "--max_model_len 2000 --enforce-eager"
+    )
+    reading = read_launch(trainer, {}, [launch_of(server)])
     assert fields(reading, "gpus", "rollout_gpus", "rollout_tensor_parallel") == (8, 2, 2)
     assert fields(reading, "prompt_tokens", "enforce_eager") == (1500, True)
     assert reading.plan["rollout"] == "vllm-separate"

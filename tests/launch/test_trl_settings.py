@@ -15,16 +15,17 @@ import pytest
 import yaml
 
 from accuracy.deepspeed_settings import left_out
-from frameworks.exported_trl import launched
+from frameworks.exported_trl import givens, launched
 from frameworks.trl_plans import drawn
 from launch.running import Worker, read_by_trl
 from planner.frameworks.trl.adapters import PEFTS_OWN
 from planner.frameworks.trl.importer import read_launch
-from planner.frameworks.trl.naming import DEEPSPEED, KINDS
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect, training_settings
 from planner.frameworks.trl.trainers.grpo import VARIATIONS
-from planner.importer.flags import typed
+from planner.importer.given import Launch, Word
+from planner.importer.huggingface.sharing import DEEPSPEED, KINDS
+from planner.importer.kinds import typed
 from planner.launch.export import export
 from planner.launch.huggingface import accelerate, training
 from planner.plan import FIELDS
@@ -128,6 +129,55 @@ def test_a_row_names_the_line_that_it_was_read_from() -> None:
             assert own in lines[int(found[3]) - 1], row.source
             seen += 1
     assert seen > 150
+
+
+AUTO = {
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "bf16": {"enabled": "auto"},
+    "fp16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes"),
+    [
+        ({}, {}),
+        ({"fp16": True}, {}),
+        ({"bf16": False}, {}),
+        ({"bf16": False}, {"bf16": {"enabled": False}}),
+        ({"per_device_train_batch_size": 4, "gradient_accumulation_steps": 3}, {}),
+        ({"per_device_train_batch_size": 4}, {"train_micro_batch_size_per_gpu": 2}),
+        ({"gradient_accumulation_steps": 2}, {"train_batch_size": 64}),
+        ({"gradient_accumulation_steps": 2}, {"gradient_accumulation_steps": 4}),
+    ],
+)
+def test_auto_is_what_transformers_puts_there(
+    trl: Worker, arguments: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    config = {**AUTO, **changes}
+    theirs = trl.ask(
+        {"kind": "deepspeed", "config": config, "arguments": arguments, "processes": 4}
+    )
+    assert "error" not in theirs, theirs
+    told = {"c.yaml": givens({**arguments, "dtype": "bfloat16"}), "ds.json": givens(config)}
+    words = tuple(Word(text) for text in ("--config", "c.yaml", "--deepspeed", "ds.json"))
+    torchrun = (("torchrun", (Word("--nproc_per_node=4"),)),)
+    reading = read_launch(Launch("trl.scripts.sft", words, torchrun), told)
+    stops = [entry for entry in reading.beyond if "transformers stops" in entry.why]
+    assert len(stops) == len(theirs["mismatches"])
+    made = theirs["config"]
+    if not stops:
+        assert made["train_micro_batch_size_per_gpu"] == reading.plan["micro_batch_size"]
+        assert made["train_batch_size"] == reading.plan["prompts_per_update"]
+    half = [name for name in ("bf16", "fp16") if made[name]["enabled"]]
+    if half == ["fp16"]:  # weights in bf16 below it have no plan
+        assert any("under fp16" in entry.why for entry in reading.beyond)
+    else:
+        assert reading.plan["master_dtype"] == ("fp32" if half else "none")
+        assert reading.plan["dtype"] == "bf16"
 
 
 def test_variations_say_what_rows_have() -> None:

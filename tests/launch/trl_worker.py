@@ -100,9 +100,25 @@ def main() -> None:
             "file": fields(ClusterConfig),
         }
 
+    def filled_in(request: dict[str, Any]) -> dict[str, Any]:
+        """What transformers makes of ``auto`` in a DeepSpeed file, without DeepSpeed."""
+        from accelerate.utils.deepspeed import HfDeepSpeedConfig
+        from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
+
+        whole = type("Whole", (HfTrainerDeepSpeedConfig, HfDeepSpeedConfig), {})
+        config = whole.__new__(whole)
+        HfDeepSpeedConfig.__init__(config, request["config"])
+        config._dtype, config.mismatches = None, []
+        with patch.object(SFTConfig, "world_size", property(lambda self: request["processes"])):
+            arguments = SFTConfig(use_cpu=True, **request["arguments"])
+            config.trainer_config_process(arguments)
+        return {"config": config.config, "mismatches": config.mismatches}
+
     def answered(request: dict[str, Any]) -> dict[str, Any]:
         if request.get("kind") == "names":
             return names()
+        if request.get("kind") == "deepspeed":
+            return filled_in(request)
         return trl_programs.answer(request) if "kind" in request else read(request)
 
     replies.write("{}\n")

@@ -9,22 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.launchers import Started, started
-from planner.frameworks.trl.naming import (
-    FSDP,
-    MODEL,
-    OLDER,
-    as_settings,
-    flat,
-    of_accelerate,
-    of_script,
-)
+from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
+from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
-from planner.importer.flags import flags, typed
+from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open
+from planner.importer.huggingface.launchers import Started, started
+from planner.importer.huggingface.sharing import of_accelerate, shared
+from planner.importer.kinds import gathered, held, of_kinds
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
 from planner.launch.huggingface.table import with_defaults
@@ -34,8 +28,6 @@ from planner.values.setting import Setting
 
 Files = Mapping[str, Sequence[Given]]
 
-MOST = 4_194_304
-"""Of what is counted: no run has more."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -92,11 +84,14 @@ def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) ->
     method = method_of(launch, files)
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
-    told = [*_told(launch, files, table, absent), *_served(servers), *_variables(launch, table)]
-    told, defaults = _sharing(told, files, started(launch), absent)
-    rows = with_defaults(map(_held, table.values()), defaults)
     wrong: list[Entry] = []
-    givens = [*_typed(_gathered(told, table), rows, wrong)]
+    told = [*_told(launch, files, table, absent), *_served(servers), *_variables(launch, table)]
+    told, sharing = shared(
+        map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
+    )
+    defaults = {**_launcher(launch).defaults, **sharing}
+    rows = with_defaults(map(held, table.values()), defaults)
+    givens = [*of_kinds(gathered(told, rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
     reading.open += absent
@@ -105,6 +100,20 @@ def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) ->
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
     return reading
+
+
+def _launcher(launch: Launch) -> Started:
+    """``trl grpo`` is a launch by accelerate itself, with what the script does not know."""
+    return Started() if launch.program.startswith("trl ") else started(launch)
+
+
+def _model(one: Given) -> Given:
+    """A model by its Hub id; one that no row of the catalog is called after is asked for."""
+    if one.name not in MODEL or not isinstance(one.value, str) or one.opens:
+        return one
+    known = catalog_id(one.value)
+    opens = () if known else (Open(one.value, place=one.place),)
+    return replace(one, value=known or one.value, opens=opens)
 
 
 def _reads(row: Setting) -> bool:
@@ -132,15 +141,21 @@ def _told(
     said = [*of_script(script), *as_settings(found), *as_settings(own)]
     by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
     rest = [one for one in said if one not in by_script]
-    launcher = started(launch)
-    passed_on = [one for one in rest if launcher.takes_the_rest and _head(one) != ENV]
+    by_trl = launch.program.startswith("trl ")
+    passed_on = [one for one in rest if by_trl and _head(one) != ENV]
     left = [one for one in rest if one not in passed_on]
-    file, options = _launcher_file([*launcher.options, *passed_on])
-    shared: list[Given] = []
+    file, options = _launcher_file([*_launcher(launch).options, *passed_on])
+    inside: list[Given] = []
     if file is not None:
-        shared = [*launcher.packaged(file)] or [*_beside(files, str(file.value))]
-        shared = shared or _missing(file, absent)
-    return [*of_accelerate(shared), *of_accelerate(options), *by_script, *left]
+        inside = [*_packaged(file)] or [*_beside(files, str(file.value))]
+        inside = inside or _missing(file, absent)
+    return [*of_accelerate(inside, table), *of_accelerate(options, table), *by_script, *left]
+
+
+def _packaged(file: Given) -> Iterator[Given]:
+    """Of the name of a configuration that TRL brings, what that has."""
+    if file.name == "accelerate_config" and file.value in PACKAGED:
+        yield from (Given(name, value) for name, value in {**ALL, **PACKAGED[file.value]}.items())
 
 
 def _head(one: Given) -> str:
@@ -175,102 +190,6 @@ def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
     for name, word in launch.environment.items():
         if f"environment.{name}" in table or name.startswith("ACCELERATE_"):
             yield Given(f"environment.{name}", word.text, word.place, word.opens)
-
-
-def _sharing(
-    told: list[Given], files: Files, launcher: Started, absent: list[Entry]
-) -> tuple[list[Given], dict[str, Any]]:
-    """DeepSpeed's and FSDP's settings where either shards, and their defaults as that has them."""
-    defaults: dict[str, Any] = dict(launcher.defaults)
-    found: list[Given] = []
-    for one in told:
-        file = one.name in ("deepspeed", "accelerate.deepspeed_config.deepspeed_config_file")
-        if file and isinstance(one.value, str) and not one.opens:
-            defaults["accelerate.distributed_type"] = "DEEPSPEED"
-            inside = flat(_beside(files, one.value) or _missing(one, absent))
-            found += [one, *(replace(each, name=f"deepspeed.{each.name}") for each in inside)]
-        elif one.name in FSDP and one.value not in (None, "", False, "False"):
-            defaults |= FSDP[one.name]
-            found += [one, *_words(one)]
-        else:
-            found.append(one)
-    kinds = [one for one in found if one.name == "accelerate.distributed_type"]
-    configured = any(one.name.startswith("deepspeed.") for one in found)
-    if configured and not kinds:
-        defaults["accelerate.distributed_type"] = "DEEPSPEED"
-    elif kinds and kinds[-1].value == "DEEPSPEED" and not configured:
-        # DeepSpeedPlugin of accelerate 1.15.0, utils/dataclasses.py, line 1238
-        defaults["deepspeed.zero_optimization.stage"] = 2
-    return found, defaults
-
-
-def _words(one: Given) -> Iterator[Given]:
-    """Transformers' older way to ask for FSDP: ``full_shard auto_wrap offload``."""
-    words = str(one.value).split() if one.name == "fsdp" else []
-    if "offload" in words:
-        yield replace(one, name="accelerate.fsdp_config.fsdp_offload_params", value=True)
-    if "shard_grad_op" in words:
-        yield replace(
-            one, name="accelerate.fsdp_config.fsdp_reshard_after_forward", value="false"
-        )
-
-
-def _gathered(told: Iterable[Given], table: Mapping[str, Setting]) -> Iterator[Given]:
-    """What nests below a row that has no parts, as that row's value; the model by its Hub id."""
-    whole: dict[str, Given] = {}
-    for one in told:
-        section = one.name
-        while section and section not in table:
-            section = section.rpartition(".")[0]
-        if section and section != one.name and not table[section].fields:
-            parts = whole[section].value if section in whole else {}
-            parts = {**parts, one.name.removeprefix(f"{section}."): one.value}
-            whole[section] = replace(one, name=section, value=parts)
-            continue
-        if one.name in MODEL and isinstance(one.value, str) and not one.opens:
-            known = catalog_id(one.value)
-            opens = () if known else (Open(one.value, place=one.place),)
-            one = replace(one, value=known or one.value, opens=opens)
-        yield one
-    yield from whole.values()
-
-
-def _typed(
-    told: Iterable[Given], rows: Iterable[Setting], wrong: list[Entry]
-) -> Iterator[Given]:
-    """Texts as the kinds of values that settings have; what is of no kind is noted."""
-    table = {row.name: row for row in rows}
-    for one in told:
-        row = table.get(one.name)
-        try:
-            asked = any(open_.default is None for open_ in one.opens)
-            value = one.value if asked else typed(one.value, row.default if row else None)
-            if row is not None and row.unit and value is not None and not asked:
-                _counted(value, row.unit)
-            yield replace(one, value=value)
-        except ValueError as error:
-            fields = row.fields if row else ()
-            wrong.append(Entry(one.name, one.value, fields, one.place, str(error)))
-
-
-def _counted(value: object, unit: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise ValueError(f"{str(value)[:80]} is no number of {unit} from 1 to {MOST:,}.")
-
-
-def _held(row: Setting) -> Setting:
-    """The row, for which a value of another kind (a list for a number) is one that no field has."""
-    read_row = row.read
-    if read_row is None:
-        return row
-
-    def held(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return read_row(value, values)
-        except (TypeError, KeyError, AttributeError, ArithmeticError):
-            raise ValueError(f"{str(value)[:80]} is no value of {row.name}.") from None
-
-    return replace(row, read=held)
 
 
 def _ask(reading: Reading) -> None:

@@ -1,14 +1,14 @@
-"""What starts TRL's processes: accelerate, torchrun, DeepSpeed's launcher, or Python alone."""
+"""What starts the processes of a trainer: accelerate, torchrun, DeepSpeed, or Python alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.importer.flags import flags
-from planner.importer.given import Given, Launch
+from planner.importer.given import Given, Launch, Open
 
 ONE = {"accelerate.num_processes": 1, "accelerate.distributed_type": "NO"}
 """A script that Python starts is one process."""
@@ -24,20 +24,10 @@ class Started:
     """Names as accelerate's flags."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What is true without a word of anybody."""
-    takes_the_rest: bool = False
-    """Whether what TRL's script does not know is this launcher's."""
-
-    def packaged(self, file: Given) -> Iterator[Given]:
-        """Of the name of a configuration that TRL brings, what that has."""
-        if file.name == "accelerate_config" and file.value in PACKAGED:
-            for name, value in {**ALL, **PACKAGED[file.value]}.items():
-                yield Given(name, value)
 
 
 def started(launch: Launch) -> Started:
-    """The launcher of a launch; ``trl grpo`` is one of accelerate's itself."""
-    if launch.program.startswith("trl "):
-        return Started(takes_the_rest=True)
+    """What a launch's launchers say of processes."""
     for name, words in reversed(launch.launchers):
         said = tuple(flags(words, ()))
         if name == "accelerate launch":
@@ -56,10 +46,11 @@ def _counted(said: tuple[Given, ...]) -> Iterator[Given]:
         yield Given("num_machines", nodes.value, nodes.place, nodes.opens)
     if each is None:
         return
-    texts = [str(one.value) for one in (nodes, each) if one is not None]
-    opens = tuple(one for given in (nodes, each) if given is not None for one in given.opens)
-    if all(text.isdigit() for text in texts):
-        total = 1
-        for text in texts:
-            total *= int(text)
-        yield Given("num_processes", str(total), each.place if nodes is None else None, opens)
+    factors = [one for one in (nodes, each) if one is not None]
+    opens = tuple(one for given in factors for one in given.opens)
+    counts = [int(str(one.value)) for one in factors if str(one.value).isdecimal()]
+    if len(counts) == len(factors):
+        place = each.place if nodes is None else None
+        yield Given("num_processes", math.prod(counts), place, opens)
+    else:
+        yield Given("num_processes", each.value, each.place, opens or (Open(str(each.value)),))
