@@ -148,7 +148,7 @@ def test_a_configuration_goes_before_defaults_and_flags_before_it() -> None:
         ("trl sft --accelerate_config=fsdp2", (8, "fsdp2", "none")),
         ("trl sft --num_processes 4 --multi_gpu", (4, "ddp", None)),
         ("accelerate launch --num_processes 1 -- trl.scripts.sft", (1, "none", "none")),
-        ("accelerate launch -- trl.scripts.sft", (None, "none", "none")),
+        ("accelerate launch -- trl.scripts.sft", (None, "ddp", "none")),
         ("trl.scripts.sft", (1, "none", "none")),
         ("torchrun -- examples/scripts/sft.py", (1, "none", "none")),
         (
@@ -311,6 +311,17 @@ def test_what_no_field_has_is_named(flags: str, name: str, why: str) -> None:
     reading = read(f"torchrun --nproc_per_node 4 -- trl.scripts.grpo {model} {flags}")
     found = {entry.name: entry.why for entry in reading.beyond}
     assert why in found[name], found
+
+
+def test_a_reference_that_is_loaded_in_fp32_is_named() -> None:
+    line = (
+        "accelerate launch --use_fsdp --num_processes 8 -- trl.scripts.grpo "
+        "--model_name_or_path Qwen/Qwen2.5-0.5B --beta {} --dtype {}"
+    )
+    for beta, dtype, named in ((0.1, "float32", True), (0.1, "bfloat16", False), (0, "float32", 0)):
+        reading = read(line.format(beta, dtype))
+        assert fields(reading, "sharding", "dtype", "master_dtype") == ("fsdp1", "bf16", "fp32")
+        assert any("reference" in entry.why for entry in reading.beyond) == bool(named)
 
 
 @pytest.mark.parametrize(

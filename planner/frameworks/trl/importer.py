@@ -95,8 +95,13 @@ def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) ->
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
     reading.open += absent
+    for one in givens:
+        if one.name in {row.name for row in OLDER}:
+            own = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
+            reading.messages.append(f"{one.name} is no setting of {own}, whose step a plan has.")
     if any(_head(one) == ENV for one in givens):
         reading.messages.append("Variables of a configuration's env block are not taken.")
+    reading.beyond += _loaded_wide(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
     return reading
@@ -190,6 +195,19 @@ def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
     for name, word in launch.environment.items():
         if f"environment.{name}" in table or name.startswith("ACCELERATE_"):
             yield Given(f"environment.{name}", word.text, word.place, word.opens)
+
+
+def _loaded_wide(reading: Reading) -> Iterator[Entry]:
+    """Of weights loaded in fp32 to be sharded a plan has the trained ones alone, not a reference.
+
+    FSDP widens what it trains of weights in half precision; here everything was fp32 before.
+    """
+    plan = reading.plan
+    whole = plan.get("reference") in ("copy", "offloaded")
+    if whole and "fsdp" in plan.get("sharding", "") and plan.get("master_dtype") == "fp32":
+        for one in (*reading.understood, *reading.from_defaults):
+            if one.name == "dtype" and one.value == "float32":
+                yield replace(one, why="More: the reference is in fp32, too; dtype halves it.")
 
 
 def _ask(reading: Reading) -> None:

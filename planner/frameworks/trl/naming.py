@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.frameworks.trl.rows import row
+from planner.frameworks.trl.rows import other, row
 from planner.importer.given import Given
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import flat
@@ -18,20 +18,21 @@ def _prompt(value: int | None, values: Values) -> Mapping[str, Any]:
     return {"prompt_tokens": int(value)} if value else {}
 
 
+EARLIER = "configurations of earlier releases"
 OLDER: tuple[Setting, ...] = (
-    row(
-        "trainer/grpo_config.py of 0.29 and before:max_prompt_length",
-        *("max_prompt_length", None, "prompt_tokens"),
-        read=_prompt,
-        unit="tokens",
-    ),
+    row(EARLIER, "max_prompt_length", None, "prompt_tokens", read=_prompt, unit="tokens"),
+    other(EARLIER, "group_by_length", False, "both", "Less padding: rows by length."),
+    other(EARLIER, "use_liger_loss", False, "memory", "Less: no logits of all responses."),
+    other(EARLIER, "vllm_device", "auto", "memory", "An engine on a card of its own."),
+    other(EARLIER, "vllm_dtype", "auto", "memory", "The engine's weights in another dtype."),
 )
-"""What older releases took, and what people's scripts still say."""
+"""What earlier releases took, and people's scripts still say."""
 
 RENAMED = {
     "torch_dtype": "dtype",
     "evaluation_strategy": "eval_strategy",
     "max_seq_length": "max_length",
+    "vllm_max_model_len": "vllm_max_model_length",
     "model_init_kwargs.dtype": "dtype",
     "model_init_kwargs.torch_dtype": "dtype",
     "model_init_kwargs.attn_implementation": "attn_implementation",

@@ -233,12 +233,12 @@ SAMPLES: tuple[Setting, ...] = (
         read=_sleep,
     ),
     row(FILE.format(521), "generation_batch_size", None, "prompts_per_step", unit="responses"),
+    row(FILE.format(453), "disable_dropout", False, "lora_dropout"),
     row(FILE.format(429), "model_init_kwargs", None, "dtype", "attention"),
     *(
         other(FILE.format(line), name, default, moves, why)
         for line, name, default, moves, why in (
             (445, "router_aux_loss_coef", None, "memory", "More: logits of the routers stay."),
-            (453, "disable_dropout", False, "memory", "Less: adapters keep no masks."),
             (460, "cast_lm_head_to_fp32", False, "memory", "More: the head's weights in fp32."),
             (498, "ds3_gather_for_generation", True, "both", "Less: gathered layer by layer."),
             (511, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),

@@ -24,8 +24,8 @@ def sharding(values: Values) -> str:
         ValueError: in a way that no plan has.
     """
     kind = values["accelerate.distributed_type"]
-    if kind is None:  # no file and no flag: accelerate's environment stays empty
-        kind = "MULTI_GPU" if (processes(values) or 1) > 1 else "NO"
+    if kind is None:  # no file and no flag: DDP, where there is more than one process
+        kind = "NO" if processes(values) == 1 else "MULTI_GPU"
     if kind == "DEEPSPEED":
         stage = int(values["deepspeed.zero_optimization.stage"])
         return f"zero{stage}" if stage else "ddp"
