@@ -37,7 +37,6 @@ from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.sharded import two_memories
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
 from planner.frameworks.trl.run import offloading as offloading_seams
@@ -46,6 +45,7 @@ from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
+from planner.launch.huggingface.accelerate import accelerate_files
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
