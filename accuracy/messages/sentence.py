@@ -13,11 +13,10 @@ def format_size(size_bytes: int) -> str:
     """Bytes as torch prints them."""
     if size_bytes <= KIB:
         return f"{size_bytes} bytes"
-    unit, name = next(
-        each for each in ((KIB, "KiB"), (MIB, "MiB"), (GIB, "GiB"))
-        if size_bytes <= each[0] * KIB or each[1] == "GiB"
-    )
-    return f"{size_bytes / unit:.2f} {name}"
+    for unit, name in ((KIB, "KiB"), (MIB, "MiB")):
+        if size_bytes <= unit * KIB:
+            return f"{size_bytes / unit:.2f} {name}"
+    return f"{size_bytes / GIB:.2f} GiB"
 
 
 def sentence(failed: Failed) -> str:

@@ -31,7 +31,7 @@ class Birth(NamedTuple):
     instant: str
     term: Term
     tensor_bytes: int
-    count: int
+    many: int
     before_bytes: int
     """Allocated when the first of them is asked for."""
     least_bytes: int
@@ -48,7 +48,7 @@ class Birth(NamedTuple):
     @property
     def needs_bytes(self) -> int:
         """Of the card, when all of them are there."""
-        after = self.before_bytes + self.count * self.held_bytes
+        after = self.before_bytes + self.many * self.held_bytes
         return after + self.unused_bytes + self.outside_bytes
 
 

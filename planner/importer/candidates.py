@@ -89,7 +89,7 @@ def candidates(
         most = max(most, birth.needs_bytes)
         if not asked.holds(segment_bytes(birth.tensor_bytes)):
             continue
-        last = birth.before_bytes + (birth.count - 1) * birth.held_bytes
+        last = birth.before_bytes + (birth.many - 1) * birth.held_bytes
         missed = _to(allocated, birth.least_bytes, last)
         beside = _to(outside, birth.outside_bytes, birth.outside_bytes)
         broken = max(unallocated.bytes - birth.unused_bytes, 0) if unallocated else 0
