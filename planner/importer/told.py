@@ -1,4 +1,4 @@
-"""What a message says by itself, in sentences: figures, why, and what no field of a plan changes."""
+"""What a message says by itself: figures, why, and what no field of a plan changes."""
 
 from __future__ import annotations
 
