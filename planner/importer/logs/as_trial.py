@@ -24,8 +24,8 @@ def as_trial(measured: Sequence[Measured], plan: Plan) -> TrialResult:
     """The trial that a run of this plan was; keep it with :meth:`History.add`, or calibrate by it.
 
     A peak over all phases is that of the phase which makes it by the estimate; seconds of several
-    phases together are divided among them as they are estimated. verl's own peaks count a
-    colocated engine's pages and are left out with one. Seconds at the plan's caps are
+    phases together are divided among them as they are estimated. Peaks that count a
+    colocated engine's pages are left out with one. Seconds at the plan's caps are
     left out of a calibration, since a run's responses are shorter.
 
     Raises:
@@ -52,7 +52,7 @@ def as_trial(measured: Sequence[Measured], plan: Plan) -> TrialResult:
         environment=Environment(versions={"torch": plan.torch_version}),
         steps=steps,
         lengths="random" if at_caps(plan) else "full",
-        censored=any("gave its cache back" in note for one in measured for note in one.notes),
+        censored=any(one.censored for one in measured),
         estimated=figures_of(footprint),
         measured=figures,
         notes=(NOTE, *(note for one in measured for note in one.notes)),
@@ -68,7 +68,7 @@ def _phases(measured: Sequence[Measured], footprint: Footprint) -> tuple[PhaseFi
     pooled = footprint.plan.rollout == "vllm-colocated"
     for log, one in ((each, one) for each in measured for one in beside(each, footprint)):
         figure, estimated = one.figure, one.estimated
-        counts_pool = pooled and log.form == "verl" and figure.quantity in ALLOCATOR
+        counts_pool = pooled and log.counts_engine and figure.quantity in ALLOCATOR
         if not estimated or figure.term or counts_pool:
             continue
         if figure.quantity == "seconds":

@@ -54,6 +54,10 @@ class Measured:
     """Prompt and response tokens of a step, all GPUs together."""
     notes: tuple[str, ...] = ()
     """What to know before a figure is compared."""
+    counts_engine: bool = False
+    """Whether the allocator's figures count a colocated engine's pages."""
+    censored: bool = False
+    """Whether the allocator had to give its cache back, so that the card caps its peaks."""
 
 
 Steps = Sequence[Mapping[str, float]]

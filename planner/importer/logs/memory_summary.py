@@ -7,7 +7,6 @@ import re
 from planner.importer.lines import Log
 from planner.importer.logs.measured import Figure, Measured, Quantity
 from planner.importer.memory_errors.message import UNITS
-from planner.units import GIB
 
 ROWS: dict[str, Quantity] = {
     "Allocated memory": "allocated_bytes",
@@ -17,7 +16,6 @@ ROWS: dict[str, Quantity] = {
 _SIZE = r"\s{0,8}(\d{1,9}) ([KMGTP]?i?B)\s{0,4}\|"
 _ROW = re.compile(rf"\|\s{{0,4}}({'|'.join(ROWS)})\s{{0,20}}\|{_SIZE}{_SIZE}")
 _RETRIES = re.compile(r"cudaMalloc retries: (\d{1,9})")
-_UNITS = {**UNITS, "TiB": 1024 * GIB, "PiB": 1024**2 * GIB}
 
 
 def read(log: Log) -> Measured | None:
@@ -27,7 +25,7 @@ def read(log: Log) -> Measured | None:
     for at in log.having((*ROWS, "cudaMalloc retries")):
         text = log[at].text
         if (there := _ROW.search(text)) is not None:
-            size = float(int(there[4]) * _UNITS[there[5]])
+            size = float(int(there[4]) * UNITS[there[5]])
             peaks[there[1]] = max(size, peaks.get(there[1], 0.0))
         elif (again := _RETRIES.search(text)) is not None:
             retries = max(retries, int(again[1]))
@@ -39,5 +37,9 @@ def read(log: Log) -> Measured | None:
     )
     figures = tuple(Figure(name, ROWS[name], peak) for name, peak in peaks.items())
     return Measured(
-        form="torch's memory summary", steps=0, figures=figures, notes=(note,) if retries else ()
+        form="torch's memory summary",
+        steps=0,
+        figures=figures,
+        notes=(note,) if retries else (),
+        censored=bool(retries),
     )

@@ -49,7 +49,7 @@ FORMS = (
     ),
     Form(
         "NumPy",
-        r"Unable to allocate [\d.]{1,12} [KMG]iB for an array",
+        r"Unable to allocate [\d.]{1,12} [KMGTPE]iB for an array",
         "host RAM",
         patterns(asked="allocate {S}"),
     ),

@@ -31,9 +31,9 @@ MOST_ROWS = 100_000
 _PAIR = re.compile(r"'([^'\s]{1,120})': '?(-?\d{1,18}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?)'?[,}]")
 
 
-def read(log: Log, text: str) -> Measured | None:
+def read(log: Log) -> Measured | None:
     """What the history says; None where the text has none."""
-    rows = [*_state(text)] if '"log_history"' in text else []
+    rows = [*_state(log.text)] if '"log_history"' in log.text else []
     for at in log.having(HINTS):
         line = log[at].text
         begun = line.find("{'")

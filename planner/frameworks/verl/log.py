@@ -101,6 +101,7 @@ def read(log: Log) -> Measured | None:
         lengths=lengths or None,
         step_tokens=mean(rows, "perf/total_num_tokens"),
         notes=(POOL,) if peaks else (),
+        counts_engine=True,
     )
 
 
