@@ -43,7 +43,7 @@ class Line(NamedTuple):
 
 
 class Log:
-    """A text by lines, which are read when they are asked for.
+    """A text by lines, which are read when they are asked for; ``text`` is all of it.
 
     Raises:
         ValueError: for more than 10 MiB.
@@ -55,8 +55,8 @@ class Log:
                 f"The text has more than {MOST_CHARACTERS // 2**20} MiB; give the part around the "
                 "error, or the last steps of the log."
             )
-        self._text = text.replace("\r\n", "\n").replace("\r", "\n")
-        self._lines = self._text.split("\n")
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._lines = self.text.split("\n")
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -66,13 +66,19 @@ class Log:
 
     def having(self, words: Iterable[str]) -> list[int]:
         """Places of the lines that have one of these, at most :data:`MOST_HITS` from each end."""
-        text, found = self._text, set[int]()
+        text, found = self.text, set[int]()
         for word in words:
-            at = text.find(word)
-            while at >= 0:
+            at, hits = text.find(word), 0
+            while at >= 0 and hits < MOST_HITS:
                 found.add(text.rfind("\n", 0, at) + 1)
-                end = text.find("\n", at)
+                end, hits = text.find("\n", at), hits + 1
                 at = text.find(word, end) if end >= 0 else -1
+            last, hits = text.rfind(word, at) if at >= 0 else -1, 0
+            while last >= 0 and hits < MOST_HITS:
+                start = text.rfind("\n", 0, last) + 1
+                found.add(start)
+                hits += 1
+                last = text.rfind(word, at, start)
         starts = sorted(found)
         if len(starts) > 2 * MOST_HITS:
             starts = starts[:MOST_HITS] + starts[-MOST_HITS:]

@@ -27,20 +27,20 @@ FORMS = (
         said=patterns(node=r"IP: ([\w.:]{1,60})"),
     ),
     Form(
-        "kernel",
+        "the kernel",
         "(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process",
         "host RAM",
         patterns(process_used="anon-rss:{S}"),
         patterns(task=r"process \d{1,9} \(([^)]{1,60})\)"),
     ),
     Form(
-        "kernel",
+        "the kernel",
         "oom-kill:constraint=",
         "host RAM",
         said=patterns(constraint=r"constraint=CONSTRAINT_(\w{1,20})", task=r",task=([^,]{1,60})"),
     ),
-    Form("kernel", r"oom_kill event", "host RAM"),
-    Form("kernel", "OOMKilled", "host RAM"),
+    Form("the kernel", r"oom_kill event", "host RAM"),
+    Form("the kernel", "OOMKilled", "host RAM"),
     Form(
         "torch on the CPU",
         r"DefaultCPUAllocator: (?:not enough memory|can't allocate memory): you tried to allocate",
@@ -49,13 +49,13 @@ FORMS = (
     ),
     Form(
         "NumPy",
-        r"Unable to allocate [\d.]{1,12} [KMG]iB for an array",
+        r"Unable to allocate [\d.]{1,12} [KMGTPE]iB for an array",
         "host RAM",
         patterns(asked="allocate {S}"),
     ),
     # A signal that nothing can catch: nearly always the kernel, and never said to be.
-    Form("killed", r"(?:code|status)(?: {1,2}:|:|=)? ?(?:137|-9)\b", "host RAM"),
-    Form("killed", r"Signal 9 \(SIGKILL\)", "host RAM"),
-    Form("killed", r"Signals\.SIGKILL: 9", "host RAM"),
-    Form("killed", r"^(?:\S{1,200}: line \d{1,6}: +\d{1,9} )?Killed\b", "host RAM"),
+    Form("signal 9", r"(?:code|status)(?: {1,2}:|:|=)? ?(?:137|-9)\b", "host RAM"),
+    Form("signal 9", r"Signal 9 \(SIGKILL\)", "host RAM"),
+    Form("signal 9", r"Signals\.SIGKILL: 9", "host RAM"),
+    Form("signal 9", r"^(?:\S{1,200}: line \d{1,6}: +\d{1,9} )?Killed\b", "host RAM"),
 )

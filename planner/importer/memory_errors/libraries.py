@@ -16,7 +16,9 @@ FORMS = (
     # cublasCreate needs memory too; a wrong index of an earlier kernel can look the same.
     Form("cuBLAS", "CUBLAS_STATUS_NOT_INITIALIZED", "not said"),
     Form(
-        "CUDA", "(?:CUDA|HIP)(?: driver)? error: (?:out of memory|hipErrorOutOfMemory)", "shortage"
+        "the driver",
+        "(?:CUDA|HIP)(?: driver)? error: (?:out of memory|hipErrorOutOfMemory)",
+        "shortage",
     ),
-    Form("CUDA", "cudaErrorMemoryAllocation", "shortage"),
+    Form("the driver", "cudaErrorMemoryAllocation", "shortage"),
 )

@@ -22,6 +22,7 @@ Cause = Literal[
 """Why there was no memory, as far as the text says it."""
 
 UNITS = {"bytes": 1, "B": 1, "kB": KIB, "KiB": KIB, "MiB": MIB, "GiB": GIB, "GB": GIB}
+UNITS |= {"TiB": 1024 * GIB, "PiB": 1024**2 * GIB}
 """Ray's, vLLM's and verl's GB are of 2**30 bytes, the kernel's kB of 1024."""
 MOST_BYTES = 2**50
 """Torch has printed 17179869184.00 GiB for what it could not ask; no card has as much."""
@@ -102,7 +103,7 @@ class Message:
 
 Sizes = Mapping[str, Size]
 Judged = tuple[Cause, Sizes]
-SIZE = r"(\d{1,20}(?:\.\d{1,6})?) ?(bytes|kB|KiB|MiB|GiB|GB)"
+SIZE = r"(\d{1,20}(?:\.\d{1,6})?) ?(bytes|kB|[KMGTP]iB|GB)"
 """A number and its unit."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planner.importer.lines import Line, Log
 from planner.importer.memory_errors import engines, host, libraries, torch_allocator
-from planner.importer.memory_errors.message import Form, Frame, Message, printed
+from planner.importer.memory_errors.message import Form, Frame, Message, Sizes, printed
 
 FORMS: tuple[Form, ...] = (
     *torch_allocator.FORMS,
@@ -113,7 +113,7 @@ def _message(form: Form, start: int, log: Log, at: int) -> Message:
         last += 1
         text = f"{text} {log[last].text.strip()}"
     text = text[:SENTENCE]
-    sizes = {
+    sizes: Sizes = {
         name: size
         for name, of in form.sizes.items()
         if (there := of.search(text)) and (size := printed(there[1], there[2], form.decimals))
@@ -121,7 +121,7 @@ def _message(form: Form, start: int, log: Log, at: int) -> Message:
     said = {name: there[1] for name, of in form.said.items() if (there := of.search(text))}
     cause = form.cause
     if not isinstance(cause, str):
-        cause, sizes = cause(sizes, text) if "asked" in sizes else ("not said", sizes)
+        cause, sizes = cause({**sizes}, text) if "asked" in sizes else ("not said", sizes)
     gpu = said.pop("gpu", None)
     return Message(
         form=form.name,
