@@ -68,15 +68,19 @@ def _texts(paths: list[Path]) -> dict[str, str]:
 
 
 def _diff(found: Imported) -> str:
-    from planner.importer.back import diff, fitting
+    from planner.advice.advice import Advice
+    from planner.estimate import estimate
+    from planner.importer.back import patch, suggested
+    from planner.launch.export import in_the_way
 
     if found.plan is None:
-        print("note: no plan, so nothing to change.", file=sys.stderr)
+        print("note: these make no plan, so nothing changes.", file=sys.stderr)
         return ""
-    back = fitting(found)
+    advice = Advice(estimate(found.plan), refused=in_the_way)
+    back = suggested(found, advice.ways[0] if advice.ways else None)
     for note in back.notes:
         print(f"note: {note}", file=sys.stderr)
-    return diff(found, back)
+    return patch(found, back)
 
 
 def _lines(found: Imported) -> Iterator[str]:

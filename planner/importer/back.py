@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from planner.advice.suggestion import Suggestion
 from planner.importer.edited import Addition, Change, diff, edited
 from planner.importer.given import Place, UnreadableError
-from planner.importer.imported import Imported, imported, importer_of
-from planner.importer.reading import Entry
+from planner.importer.imported import Imported, Importer, imported, importer_of
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.values.setting import Setting
@@ -50,7 +49,7 @@ def rewritten(found: Imported, after: Plan) -> Back:
     return Back(texts=texts, plan=again, notes=tuple(notes))
 
 
-def fitting(found: Imported, way: Suggestion | None) -> Back:
+def suggested(found: Imported, way: Suggestion | None) -> Back:
     """The files with a suggestion, such as the smallest change that makes the plan fit.
 
     Args:
@@ -71,26 +70,30 @@ def patch(found: Imported, back: Back) -> str:
 def _changes(
     found: Imported, before: Plan, after: Plan, notes: list[str]
 ) -> Iterator[Change | Addition]:
+    assert found.launch is not None
     importer = importer_of(found.framework)
     given = {one.name: one for one in (*found.reading.understood, *found.reading.open)}
-    for row in importer.rows(after):
-        if row.write is None:
-            continue
+    for row in importer.rows(found.launch, found.files):
         old, new = _written(row, before), _written(row, after)
         if old == new:
             continue
         entry = given.get(row.name)
         if entry is not None and entry.place is None:
             notes.append(
-                f"{row.name} is put together of several values, which are left as they are: make "
-                f"it {new}."
+                f"{row.name} is put together of several values, which stay as they are: make it "
+                f"{new}."
             )
         elif entry is not None and new is None:
-            notes.append(f"{row.name} is no longer needed: take its line out.")
+            notes.append(f"{row.name} is no longer needed: take it out.")
         elif entry is not None:
-            yield Change(_place(entry), importer.written(row, new, _place(entry)))
+            assert entry.place is not None
+            yield Change(entry.place, _in_form(new, entry.place))
         elif new is not None:
-            yield from importer.added(found.launch, row, new)
+            further = _further(found, importer, row, new)
+            if further is None:
+                notes.append(f"{row.name} has to be {new}, and none of these files can say it.")
+            else:
+                yield further
 
 
 def _written(row: Setting, plan: Plan) -> Any:
@@ -100,6 +103,21 @@ def _written(row: Setting, plan: Plan) -> Any:
         return None
 
 
-def _place(entry: Entry) -> Place:
-    assert entry.place is not None
-    return replace(entry.place)
+STRUCTURED = ("yaml", "json", "python")
+
+
+def _in_form(value: Any, place: Place) -> Any:
+    """A value as its file's format has it; a shell has texts alone."""
+    return value if place.forms and place.forms[0].startswith(STRUCTURED) else str(value)
+
+
+def _further(found: Imported, importer: Importer, row: Setting, value: Any) -> Addition | None:
+    """A setting that the files do not have yet: as an argument, or in the one configuration."""
+    assert found.launch is not None
+    words = importer.words(row, value)
+    if words and found.launch.end is not None:
+        return Addition(found.launch.end, words)
+    if found.launch.end is None and len(found.ends) == 1:
+        (end,) = found.ends.values()
+        return Addition(end, (row.name, value))
+    return None

@@ -39,7 +39,7 @@ def _taken(option: Word | None, values: list[Word], known: Collection[str]) -> I
         return
     written, equals, _ = option.text.partition("=")
     if equals:
-        values = [_after(option, len(written) + 1), *values]
+        values = [option.part(len(written) + 1), *values]
     name = written.lstrip("-").replace("-", "_")
     if not values and name.startswith("no_") and name not in known:
         yield Given(_whole(name.removeprefix("no_"), known), "False", option.place, option.opens)
@@ -57,14 +57,6 @@ def _taken(option: Word | None, values: list[Word], known: Collection[str]) -> I
 def _whole(name: str, known: Collection[str]) -> str:
     longer = [one for one in known if one.startswith(name)]
     return longer[0] if name not in known and len(longer) == 1 else name
-
-
-def _after(word: Word, start: int) -> Word:
-    """What follows a word's equals sign, with the place of these characters alone."""
-    place = word.place
-    if place is not None and place.end - place.start == len(word.text):
-        place = replace(place, start=place.start + start)
-    return Word(word.text[start:], place, word.opens)
 
 
 def _span(words: list[Word]) -> Place | None:

@@ -116,8 +116,8 @@ class Word:
             if first < last or (start == end == at and not found):
                 found.append(piece.part(first - at, last - at))
             at += len(piece.text)
-        if start == end == at and not found and self.pieces:
-            piece = self.pieces[-1]
+        if start == end == at and not found:
+            piece = pieces[-1]
             found.append(piece.part(len(piece.text), len(piece.text)))
         return of_pieces(found)
 

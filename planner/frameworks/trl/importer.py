@@ -15,7 +15,7 @@ from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
-from planner.importer.given import Given, Launch, Open
+from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, held, of_kinds
@@ -28,6 +28,8 @@ from planner.values.setting import Setting
 
 Files = Mapping[str, Sequence[Given]]
 
+FEW = 3
+"""So many settings of a trainer's make a file or a command its own."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -45,6 +47,39 @@ def classes() -> dict[str, str]:
     """Methods by the class of their arguments: ``GRPOConfig``."""
     trainers = {name: trainer_of(FRAMEWORK.name, name).own for name in methods()}
     return {own.config: name for name, own in trainers.items() if own is not None}
+
+
+def takes(launch: Launch, files: Files) -> bool:
+    """Whether a command trains by TRL."""
+    return bool(method_of(launch, files))
+
+
+def alone(files: Files) -> Launch | None:
+    """The command that takes a configuration or a script which is given by itself."""
+    for name, givens in files.items():
+        launch = Launch(name, ())
+        if takes(launch, files):
+            return launch
+        told = {one.name for one in givens}
+        by_class = {method: config for config, method in classes().items()}
+        methods_by_fit = sorted(
+            by_class, key=lambda method: -len(told & {row.name for row in all_settings(method)})
+        )
+        best = methods_by_fit[0]
+        if len(told & {row.name for row in all_settings(best)}) >= FEW:
+            script = by_class[best].removesuffix("Config").lower()
+            return Launch(f"trl {script}", (Word("--config"), Word(name)))
+    return None
+
+
+def rows(launch: Launch, files: Files) -> Sequence[Setting]:
+    """The table of what a launch trains."""
+    return all_settings(method_of(launch, files))
+
+
+def words(row: Setting, value: Any) -> tuple[str, ...]:
+    """A setting as arguments of the command; none where a file alone can have it."""
+    return () if "." in row.name else (f"--{row.name}", str(value))
 
 
 def method_of(launch: Launch, files: Files) -> str:
@@ -68,14 +103,14 @@ def _speaks(launch: Launch, files: Files, method: str) -> bool:
     for one in [one for one in told if one.name == "config"]:
         told += _beside(files, str(one.value))
     known = {row.name for row in all_settings(method)}
-    return len({one.name for one in told} & known) >= 3
+    return len({one.name for one in told} & known) >= FEW
 
 
-def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
+def imported(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
     """A plan's fields, as far as a launch and its files say them.
 
     Args:
-        launch: One that :func:`method_of` knows.
+        launch: One that :func:`takes` takes.
         files: What files give, by the paths that the launch has for them or their last parts: its
             ``--config``, accelerate's and DeepSpeed's files, its script's arguments by class
             (``GRPOConfig.beta``).

@@ -6,7 +6,7 @@ the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,15 @@ from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
-from planner.frameworks.verl.settings.rows import CRITIC, MODEL
+from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.frameworks.verl.settings.words import Words, parsed
-from planner.importer.given import Given, Launch, Open
+from planner.frameworks.verl.settings.words import NO_FILES, Words, parsed
+from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
 from planner.values.setting import Setting
 
+Files = Mapping[str, Sequence[Given]]
 PROGRAMS: dict[str, dict[str, Any]] = {
     "verl.trainer.main_ppo": {},
     "verl.experimental.one_step_off_policy.main_ppo": ONE_STEP_OFF,
@@ -48,21 +49,36 @@ GPU = Entry("gpu", None, ("gpu",), opens=(Open("type of the GPUs"),))
 """No script says it."""
 NODE = Entry("gpus_per_node", None, ("gpus_per_node",), opens=(Open("GPUs of a whole node"),))
 """Of a run on a part of one."""
+OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
+"""What names of a configuration of verl's trainer begin with."""
+FEW = 3
+"""As many of them make a file such a configuration."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
 
-def takes(launch: Launch) -> bool:
+def takes(launch: Launch, files: Files = NO_FILES) -> bool:
     """Whether a command is of verl, whatever it trains."""
     return _module(launch).split(".")[0] == FRAMEWORK.name
 
 
-def imported(launch: Launch) -> Reading:
-    """What a command of verl says of a plan.
+def alone(files: Files) -> Launch | None:
+    """The command that takes a configuration of verl's trainer, where one is given by itself."""
+    program = next(iter(PROGRAMS))
+    for name, givens in files.items():
+        if sum(one.name.startswith(OWN) for one in givens) >= FEW:
+            return Launch(program, (Word("--config-name"), Word(name)))
+    return None
+
+
+def imported(
+    launch: Launch, files: Files = NO_FILES, servers: Iterable[Launch] = ()
+) -> Reading:
+    """What a command of verl says of a plan, with the configuration that it names.
 
     A program of verl's that is not planned gives no field: its settings are listed as unknown.
     """
-    words = parsed(launch.arguments)
+    words = parsed(launch.arguments, files)
     module = _module(launch)
     if module not in PROGRAMS:
         reading = read((), (), words.givens)
@@ -75,6 +91,16 @@ def imported(launch: Launch) -> Reading:
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
+
+
+def rows(launch: Launch, files: Files) -> Sequence[Setting]:
+    """The table."""
+    return SETTINGS
+
+
+def words(row: Setting, value: Any) -> tuple[str, ...]:
+    """A setting as an argument of the command."""
+    return (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
 
 
 def _module(launch: Launch) -> str:

@@ -4,6 +4,6 @@ The tree of statements is tree-sitter's; words, expansions and arithmetic are re
 text, since its grammar takes ``${Y:-$((N/2))}`` for a command, and joins lines behind a redirect.
 """
 
-from planner.importer.shell.script import read_shell
+from planner.importer.shell.script import read_arguments, read_shell
 
-__all__ = ["read_shell"]
+__all__ = ["read_arguments", "read_shell"]

@@ -55,10 +55,37 @@ def read_shell(text: str, name: str, beside: Mapping[str, str]) -> tuple[Launch,
             started and part of the text could not be read.
     """
     bounded(text, name, MOST_CHARACTERS)
+    return _launches(Source(text.replace("\r\n", "\n"), name), beside)
+
+
+def read_arguments(text: str, name: str, program: str) -> tuple[Launch, ...]:
+    """The command of a program whose arguments are given by themselves, a line or more of them.
+
+    Args:
+        text: arguments; ends of lines separate them, behind a backslash or not.
+        name: of the file, for places and messages.
+        program: what stands before them in a shell.
+
+    Raises:
+        UnreadableError: as :func:`read_shell` does.
+    """
+    bounded(text, name, MOST_CHARACTERS)
+    pieces, at = [Piece(f"{program} ", None)], 0
+    for number, line in enumerate(text.replace("\r\n", "\n").splitlines(keepends=True), start=1):
+        end = at + len(line)
+        said = line.rstrip("\n").rstrip().removesuffix("\\")
+        said = "" if said.lstrip().startswith("#") else said
+        pieces.append(Piece(said.ljust(len(line)), Place(name, number, at, end)))
+        at = end
+    whole = of_pieces(pieces)
+    return _launches(Source(whole.text, name, whole), {})
+
+
+def _launches(source: Source, beside: Mapping[str, str]) -> tuple[Launch, ...]:
     from planner.plan.frameworks import frameworks
 
+    name = source.name
     script = _Script(beside, frozenset(frameworks()))
-    source = Source(text.replace("\r\n", "\n"), name)
     script.outer = _header(source)
     script.followed(source)
     if not script.launches and script.unread:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-from planner.importer.given import Given, Place, Word
+from planner.importer.given import Given, Word
 
 MOST_WORDS = 1000
 LONGEST = 8000
@@ -16,6 +17,7 @@ LONGEST = 8000
 DEEPEST = 40
 """Brackets in each other, which hydra's parser goes into by recursion."""
 
+NO_FILES: Mapping[str, Sequence[Given]] = MappingProxyType({})
 CONFIGS = {
     "ppo_trainer": "dp",
     "one_step_off_ppo_trainer": "dp",
@@ -39,8 +41,8 @@ class Words:
     messages: list[str] = field(default_factory=list)
 
 
-def parsed(arguments: Iterable[Word]) -> Words:
-    """Settings in the order of a command's words.
+def parsed(arguments: Iterable[Word], files: Mapping[str, Sequence[Given]] = NO_FILES) -> Words:
+    """Settings in the order of a command's words, after those of a file that it names.
 
     A word that hydra refuses stands there as it is, with a sentence; so does a sweep, of which
     verl is given one value at a time.
@@ -51,7 +53,8 @@ def parsed(arguments: Iterable[Word]) -> Words:
             found.messages.append(f"Words after the first {MOST_WORDS:,} were not read.")
             break
         if option := _OPTION.fullmatch(word.text):
-            _option(found, option[1], value or word, value.text if value else option[2] or "")
+            said = value.text if value else option[2] or ""
+            _option(found, option[1], value or word, said, files)
         else:
             found.givens += _override(found, word)
     return found
@@ -64,8 +67,13 @@ def _paired(arguments: Iterable[Word]) -> Iterator[tuple[Word, Word | None]]:
         yield word, next(rest, None) if word.text in _WITH_VALUE else None
 
 
-def _option(found: Words, name: str, word: Word, value: str) -> None:
+def _option(
+    found: Words, name: str, word: Word, value: str, files: Mapping[str, Sequence[Given]]
+) -> None:
     engine = CONFIGS.get(value.removesuffix(".yaml"))
+    if name in _CONFIG_NAME and (own := files.get(value) or files.get(f"{value}.yaml")):
+        found.givens[:0] = own
+        return
     if name in _CONFIG_NAME and engine:
         found.engine = Given("model_engine", engine, word.place, word.opens)
         return
@@ -93,15 +101,8 @@ def _override(found: Words, word: Word) -> Iterator[Given]:
             raw = replace(raw, name=f"{raw.name} (not read)")
         yield raw
         return
-    yield Given(name, value, _narrowed(word, named), word.opens)
-
-
-def _narrowed(word: Word, named: re.Match[str] | None) -> Place | None:
-    """The value's own place, where a word stands in the text as it is."""
-    place = word.place
-    if place is None or named is None or place.end - place.start != len(word.text):
-        return place
-    return replace(place, start=place.start + named.start(2))
+    place = word.part(named.start(2)).place if named else word.place
+    yield Given(name, value, place, word.opens)
 
 
 @cache
