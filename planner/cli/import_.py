@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from planner.importer.imported import Imported, as_json, imported
+from planner.importer.answer import as_json
+from planner.importer.imported import Imported, answered, imported
 from planner.importer.reading import Entry
 from planner.importer.recognition import LARGEST_CHARACTERS
+from planner.plan import FIELDS
 from planner.plan.query import to_query_string
-from planner.problem import PlanError, Problem
-from planner.units import read_count
+from planner.problem import PlanError, Problem, meant
+from planner.units import read_count, read_listed
 
 NOTHING = 2
 """Exit status where nothing was understood."""
@@ -30,6 +32,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a script, a configuration, a log or an error text; all of one run",
     )
+    parser.add_argument(
+        "--set",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        help="a field of the plan that the files leave open, such as gpu=a100-80gb",
+    )
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     parser.add_argument(
         "--diff",
@@ -41,7 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the plan and what became of each setting."""
-    found = imported(_texts(arguments.files))
+    found = imported(_texts(arguments.files), _answers(arguments.set))
     if arguments.diff:
         print(_diff(found), end="")
     elif arguments.json:
@@ -49,6 +58,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(found)))
     return 0 if found.understood else NOTHING
+
+
+def _answers(given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or name not in FIELDS:
+            fix = meant(name, FIELDS, "Give a field of a plan and its value: gpu=a100-80gb.")
+            raise PlanError((Problem("--set", f"{one!r} names no field.", fix),))
+        found[name] = value
+    return found
 
 
 def _texts(paths: list[Path]) -> dict[str, str]:
@@ -101,14 +121,17 @@ def _lines(found: Imported) -> Iterator[str]:
             yield f"{said}: {_spoken(entry)}"
         if len(entries) > FEW:
             yield f"{said}: {len(entries) - FEW} more; --json lists them"
+    if found.asks:
+        needed = " and ".join(f"--set {field}=…" for field in found.asks)
+        planned = "today's default is planned" if found.plan else "nothing is planned"
+        yield f"not said, so {planned}: {read_listed(found.asks)} ({needed})"
     for problem in found.problems:
         yield f"problem: {problem.sentence}"
     if found.plan is not None:
         from planner.cli.answer import headed
-        from planner.estimate import estimate
 
         yield ""
-        yield from headed(estimate(found.plan))
+        yield from headed(answered(found))
         yield f"?{to_query_string(found.plan, short=True)}"
     elif not found.understood:
         yield (

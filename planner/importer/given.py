@@ -111,7 +111,8 @@ class Word:
         """Some of its characters, as what follows ``key=``, with the place of these alone."""
         end = len(self.text) if end is None else end
         found, at = list[Piece](), 0
-        for piece in self.pieces:
+        pieces = self.pieces or (Piece(self.text, self.place, self.written, self.opens),)
+        for piece in pieces:
             first, last = max(start, at), min(end, at + len(piece.text))
             if first < last or (start == end == at and not found):
                 found.append(piece.part(first - at, last - at))

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from planner import registry
+from planner.estimate import estimate
+from planner.footprint import Footprint
 from planner.importer import elsewhere, recognition
-from planner.importer.given import Given, Launch, Place, UnreadableError, Word, lifted
-from planner.importer.json_text import read_json
+from planner.importer import texts as texts_
+from planner.importer.given import Given, Launch, Place, UnreadableError
+from planner.importer.logs.measured import Measured
+from planner.importer.logs.reading import read_logs
 from planner.importer.memory_errors import Message, read_messages
-from planner.importer.python_text import read_python
 from planner.importer.reading import Entry, Reading
-from planner.importer.recognition import Form
-from planner.importer.shell import read_arguments, read_shell
-from planner.importer.yaml_text import read_yaml
-from planner.plan import Plan
+from planner.plan import FIELDS, Plan
 from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.link import from_values
 from planner.plan.migrations import VERSION
+from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
 from planner.problem import Problem
+from planner.totals.limits import incomplete
 from planner.units import read_listed
 from planner.values.setting import Setting
 
@@ -69,26 +72,35 @@ class Imported:
     plan: Plan | None = None
     problems: tuple[Problem, ...] = ()
     """Fields that make no plan together, or as they are."""
+    left_out: tuple[tuple[str, str, str], ...] = ()
+    """What moves memory and is not in the plan: a setting or field, its value, and what it does."""
+    asks: tuple[str, ...] = ()
+    """Fields that no text says and nobody answered; without a model there is no plan."""
     notes: tuple[str, ...] = ()
     """Sentences about texts as a whole: what could not be read, and what to give besides."""
     errors: tuple[Message, ...] = ()
     """Memory that was not there, where a text says so."""
+    logs: tuple[Measured, ...] = ()
+    """What a run measured, where a text says so."""
 
     @property
     def understood(self) -> bool:
         """Whether anything was."""
-        return bool(self.reading.understood or self.errors or self.plan)
+        return bool(self.reading.understood or self.errors or self.logs or self.plan)
 
 
-def imported(texts: Mapping[str, str]) -> Imported:
+def imported(
+    texts: Mapping[str, str], answers: Mapping[str, Any] = MappingProxyType({})
+) -> Imported:
     """What these texts say, by their names.
 
     Args:
         texts: at most :data:`MOST_TEXTS`, each at most
             :data:`~planner.importer.recognition.LARGEST_CHARACTERS` long; a name's ending says
             what its text is, and a text without one is taken for what it looks like.
+        answers: fields that a person said besides, before what the texts say.
     """
-    notes = []
+    notes: list[str] = []
     if len(texts) > MOST_TEXTS:
         notes.append(f"{len(texts)} texts are more than {MOST_TEXTS}: give those of one run.")
     kept = {}
@@ -101,89 +113,46 @@ def imported(texts: Mapping[str, str]) -> Imported:
         kept[name] = text[-recognition.LARGEST_CHARACTERS :]
     forms = {name: recognition.form_of(name, text) for name, text in kept.items()}
     errors: list[Message] = []
+    logs: list[Measured] = []
     for name, form in forms.items():
         if form in PRINTED:
             errors += read_messages(kept[name])
-    launches = _launches(kept, forms, notes)
-    documents = [*_documents(kept, forms, launches, notes)]
+        if form in LOGGED:
+            logs += read_logs(kept[name])
+    started = texts_.launches(kept, forms, notes)
+    documents = [*texts_.documents(kept, forms, started, notes)]
     files = {name: givens for name, givens, _ in documents}
     found = replace(
-        _planned(launches, files, notes),
+        _planned(started, files, answers),
         texts=kept,
         files=files,
         ends={name: end for name, _, end in documents if end},
         errors=tuple(errors),
+        logs=tuple(logs),
     )
     return replace(found, notes=(*notes, *found.notes))
 
 
 PRINTED = ("printed", "shell")
 """Forms in which a message can stand: also below a script that was pasted with it."""
+LOGGED = ("printed", "json")
+"""Forms of what a run measured: its console, and a trainer's state."""
 
 
-def _launches(
-    texts: Mapping[str, str], forms: Mapping[str, Form], notes: list[str]
-) -> list[Launch]:
-    """The commands that start a program, with every text beside them as a file."""
-    found: list[Launch] = []
-    for name, form in forms.items():
-        if form not in ("shell", "overrides"):
-            continue
-        beside = {other: text for other, text in texts.items() if other != name}
-        try:
-            if form == "overrides":
-                found += read_arguments(texts[name], name, OVERRIDDEN)
-            else:
-                found += read_shell(texts[name], name, beside)
-        except UnreadableError as error:
-            notes.append(str(error))
-    return found
-
-
-OVERRIDDEN = "python3 -m verl.trainer.main_ppo"
-"""What takes overrides that were given without a command."""
-
-
-def _documents(
-    texts: Mapping[str, str],
-    forms: Mapping[str, Form],
-    launches: Iterable[Launch],
-    notes: list[str],
-) -> Iterator[tuple[str, Sequence[Given], Place | None]]:
-    """Configurations and scripts by name: their settings, and where a further one can stand."""
-    written = {name: word for launch in launches for name, word in launch.files.items()}
-    for name, word in {**written, **{name: Word(text) for name, text in texts.items()}}.items():
-        form = forms.get(name) or recognition.form_of(name, word.text)
-        try:
-            if form == "python":
-                calls = read_python(word.text, name)
-                givens = [
-                    replace(one, name=f"{call.name}.{one.name}")
-                    for call in calls
-                    for one in call.givens
-                ]
-                yield name, givens, calls[-1].end if calls else None
-            elif form in ("yaml", "json"):
-                read = read_yaml if form == "yaml" else read_json
-                document = read(word.text, name)
-                document = lifted(document, word) if name in written else document
-                yield name, document.givens, document.ends.get("")
-        except UnreadableError as error:
-            notes.append(str(error))
-
-
-def _planned(launches: Sequence[Launch], files: Files, notes: list[str]) -> Imported:
+def _planned(
+    launches: Sequence[Launch], files: Files, answers: Mapping[str, Any]
+) -> Imported:
     able = [name for name in frameworks() if registry.has("frameworks", name, "importer")]
     for launch in launches:
         for name in able:
             if importer_of(name).takes(launch, files):
                 others = [one for one in launches if one is not launch]
-                return _of(name, launch, files, others)
+                return _of(name, launch, files, others, answers)
     if not launches:
         for name in able:
             launch_alone = importer_of(name).alone(files)
             if launch_alone is not None:
-                return _of(name, launch_alone, files, ())
+                return _of(name, launch_alone, files, (), answers)
     return _elsewhere(launches, files, able)
 
 
@@ -221,7 +190,13 @@ def _listed(launches: Sequence[Launch], files: Files) -> Iterator[Entry]:
             yield Entry(one.name, one.value, place=one.place, opens=one.opens)
 
 
-def _of(name: str, launch: Launch, files: Files, others: Sequence[Launch]) -> Imported:
+def _of(
+    name: str,
+    launch: Launch,
+    files: Files,
+    others: Sequence[Launch],
+    answers: Mapping[str, Any],
+) -> Imported:
     """The plan of a command of a framework that has an importer."""
     framework = framework_named(name)
     made = Imported(
@@ -237,54 +212,46 @@ def _of(name: str, launch: Launch, files: Files, others: Sequence[Launch]) -> Im
     made = replace(made, reading=reading, notes=tuple(reading.messages))
     if not reading.plan:
         return made
-    link = from_values({"v": VERSION, **reading.plan})
-    return replace(
-        made, plan=link.plan, problems=link.problems, notes=(*made.notes, *link.told)
+    asked = (each for one in reading.open if one.asked for each in one.fields)
+    asks = tuple(dict.fromkeys(each for each in asked if each in FIELDS and each not in answers))
+    beyond = tuple(
+        (one.name, str(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
     )
+    made = replace(made, asks=asks, left_out=beyond)
+    if not DECISIVE.isdisjoint(asks):
+        return made
+    link = from_values({**reading.plan, **answers}, unnamed=VERSION)
+    return replace(
+        made,
+        plan=link.plan,
+        problems=link.problems,
+        left_out=(*beyond, *((field, text, "") for field, text in link.left_out)),
+        notes=(*made.notes, *link.told),
+    )
+
+
+DECISIVE = frozenset({"model"})
+"""Fields that nothing is planned without; others are planned by a default, which is said."""
+
+
+def answered(found: Imported) -> Footprint:
+    """The estimate of an import's plan, incomplete where something that moves memory is left out.
+
+    Raises:
+        ValueError: it has no plan, or a formula refuses it.
+    """
+    if found.plan is None:
+        raise ValueError("plan: these texts make none; see what they leave open.")
+    footprint = estimate(found.plan)
+    if not found.left_out:
+        return footprint
+    named = [f"{name} {text[:40]}".strip() for name, text, _ in found.left_out]
+    moves = [
+        (why or MOVES.get(name, NOT_KNOWN)).rstrip(".") for name, _, why in found.left_out
+    ]
+    return incomplete(footprint, named, moves)
 
 
 def importer_of(framework: str) -> Importer:
     """The importer of a framework's folder."""
     return cast(Importer, registry.load("frameworks", framework, "importer"))
-
-
-def as_json(found: Imported) -> dict[str, Any]:
-    """What ``planner import --json`` prints."""
-    reading = found.reading
-    lists = {
-        name: [_entry(one) for one in getattr(reading, name)]
-        for name in ("understood", "from_defaults", "no_effect", "open", "unknown", "beyond")
-    }
-    return {
-        "v": VERSION,
-        "framework": found.framework or found.trainer,
-        "plan": dict(reading.plan),
-        "complete": None if found.plan is None else found.plan.model_dump(),
-        **lists,
-        "problems": [problem.sentence for problem in found.problems],
-        "notes": list(found.notes),
-        "messages": [_message(one) for one in found.errors],
-    }
-
-
-def _entry(one: Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": one.name, "value": one.value, "fields": list(one.fields)}
-    if one.place:
-        told |= {"file": one.place.file, "line": one.place.line}
-    if one.why:
-        told["why"] = one.why
-    if one.opens:
-        told["rests_on"] = [{"name": each.name, "default": each.default} for each in one.opens]
-    return told
-
-
-def _message(one: Message) -> dict[str, Any]:
-    return {
-        "form": one.form,
-        "cause": one.cause,
-        "text": one.text,
-        "lines": [one.first_line, one.last_line],
-        "gpu": one.gpu,
-        "bytes": {name: [size.low, size.high] for name, size in one.sizes.items()},
-        "said": dict(one.said),
-    }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.importer.given import Given, Open, Place
-from planner.values.setting import Setting
+from planner.values.setting import Moves, Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Entry:
     """Of what no field has: which way it moves memory or seconds, or why the value is refused."""
     opens: tuple[Open, ...] = ()
     """What its value rests on that the text does not say."""
+    moves: Moves = "both"
+    """What it decides."""
 
     @property
     def asked(self) -> bool:
@@ -78,9 +80,10 @@ def read(
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
         given = taken.get(name)
-        entry = Entry(name, resolved[name], row.fields)
+        entry = Entry(name, resolved[name], row.fields, moves=row.moves)
         if given is not None:
-            entry = Entry(name, resolved[name], row.fields, given.place, opens=given.opens)
+            told = given.value if _asked(given.opens) else resolved[name]
+            entry = replace(entry, value=told, place=given.place, opens=given.opens)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
     _merge(reading, stated)
     nothing = pattern(no_effect)
@@ -114,7 +117,7 @@ def _place(
             reading.understood.append(entry)
         return {}
     try:
-        found = row.read(entry.value, resolved) if row.read else {}
+        found = row.read(resolved[row.name], resolved) if row.read else {}
     except ValueError as error:
         if not entry.asked:
             reading.beyond.append(_because(entry, str(error)))
@@ -127,7 +130,7 @@ def _place(
 
 
 def _because(entry: Entry, why: str) -> Entry:
-    return Entry(entry.name, entry.value, entry.fields, entry.place, why, entry.opens)
+    return replace(entry, why=why)
 
 
 def _merge(reading: Reading, stated: Iterable[tuple[bool, str, Mapping[str, Any]]]) -> None:

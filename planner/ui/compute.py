@@ -25,7 +25,7 @@ from planner.dryrun.ask.counted import counted, counts
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
-from planner.plan import Plan
+from planner.plan import FIELDS, Plan
 from planner.plan.factors import Factors
 from planner.plan.facts import holding
 from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
@@ -92,8 +92,13 @@ def _whole(plan: Plan, found: Footprint) -> Footprint:
     left_out = session.left_out() if plan == session.draft().plan else {}
     if not left_out:
         return found
-    named = [f"{short_label(name)} {text[:40]}".strip() for name, text in left_out.items()]
-    return incomplete(found, named, [MOVES.get(name, NOT_KNOWN) for name in left_out])
+    reading = session.reading()
+    why = {**MOVES, **(reading.moves if reading else {})}
+    named = [
+        f"{short_label(name) if name in FIELDS else name} {text[:40]}".strip()
+        for name, text in left_out.items()
+    ]
+    return incomplete(found, named, [why.get(name, NOT_KNOWN) for name in left_out])
 
 
 def prepare(plan: Plan) -> None:

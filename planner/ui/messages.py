@@ -52,10 +52,10 @@ def _to_correct(reading: Reading) -> None:
     lead = (
         f"The plan is shown without {'that part' if count == 1 else 'those parts'}."
         if reading.plan is not None
-        else "The rest of the link gives no plan, so the page still shows the plan from before."
+        else "The rest of it gives no plan, so the page still shows the plan from before."
     )
     parts = read_count(count, "part")
-    st.markdown(f":material/link_off: **{parts} of this link could not be used.** {lead}")
+    st.markdown(f":material/link_off: **{parts} of this {reading.of} could not be used.** {lead}")
     _list(reading.problems[:SHOWN])
     if count > SHOWN:
         with st.expander(f"{count - SHOWN} more"):

@@ -128,8 +128,8 @@ def set_options(words: Sequence[Word], expander: Expander) -> None:
         if re.fullmatch(r"[-+][a-zA-Z]*a[a-zA-Z]*", word.text):
             state.exports = word.text.startswith("-")
         if word.text == "--" or word.text[:1] not in ("-", "+"):
-            if words[at - 1].text in ("-o", "+o"):
-                continue
+            if re.fullmatch(r"[-+][a-zA-Z]*o", words[at - 1].text):
+                continue  # the option's name: ``set -euo pipefail``
             state.arguments = list(words[at + (word.text == "--") :])
             state.more_arguments = any(one.name == "$@" for one in expander.dropped)
             state.shifted = 0

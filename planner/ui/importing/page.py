@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import streamlit as st
 
-from planner.importer.imported import Imported
+from planner import catalog
+from planner.catalog.model_catalog import ids
+from planner.importer.imported import DECISIVE, Imported
 from planner.plan.labels import whole_subject
 from planner.ui import compute, verdict
-from planner.ui.elements import bullets, doubt, said
-from planner.ui.importing import account, texts
+from planner.ui.elements import bullets, choice, doubt, row, said
+from planner.ui.importing import account, back, errors, measured, texts
 from planner.ui.state import session
+from planner.wording import choices
 from planner.wording.display import plain
+from planner.wording.fields import label, short_label
 
 
 def page() -> None:
     """Draw it."""
     st.markdown(
-        "Give what you have already: the plan fills itself in, and says what was understood. "
+        "Give what you have already: the plan fills itself in and says what it understood. "
         "Nothing of it is run."
     )
     texts.place()
@@ -24,20 +30,26 @@ def page() -> None:
         return
     found = texts.found()
     _read(found)
-    planned = session.draft().plan
-    if found.plan is not None and planned is not None:
-        verdict.sentence(compute.shown(planned))
+    _asks(found)
+    planned = session.draft().plan if found.plan is not None else None
+    footprint = None if planned is None else compute.shown(planned)
+    if footprint is not None:
+        verdict.sentence(footprint)
+        st.page_link("pages/plan.py", label="Open the plan", icon=":material/rule:")
+        back.show(found, footprint)
+    errors.show(found, footprint)
+    measured.show(found, footprint)
     account.show(found)
 
 
 def _read(found: Imported) -> None:
     """Whose run it is, in a sentence, and what is wrong with it."""
     if found.plan is not None:
-        st.success(
-            f"**{said(found.trainer)}: {plain(whole_subject(found.plan))}**",
-            icon=":material/check_circle:",
+        st.markdown(
+            f":material/check_circle: **{said(found.trainer)}: "
+            f"{plain(whole_subject(found.plan))}**"
         )
-    elif not found.errors:
+    elif not found.errors and not found.logs and not DECISIVE & {*found.asks}:
         doubt(_nothing(found))
     for problem in found.problems:
         doubt(problem.sentence)
@@ -52,3 +64,32 @@ def _nothing(found: Imported) -> str:
         "Nothing here was understood. Paste the script that starts the run, or the trainer's "
         "configuration."
     )
+
+
+@cache
+def _options() -> dict[str, tuple[str, ...]]:
+    """What a field that decides everything can be, where the page has a list of it."""
+    return {"model": tuple(ids()), "gpu": tuple(gpu.key for gpu in catalog.gpus())}
+
+
+def _asks(found: Imported) -> None:
+    """Questions that no text answers: a list for model and GPU, the inputs for the rest."""
+    listed = [field for field in found.asks if field in _options()]
+    others = [field for field in found.asks if field not in _options()]
+    if listed:
+        with row("import-asks"):
+            for field in listed:
+                key = f"import-ask:{field}"
+                choice(
+                    f"{label(field)}: no text says it",
+                    ("", *_options()[field]),
+                    key,
+                    format_func=lambda value, field=field: (
+                        choices.name(field, value) if value else "Choose"
+                    ),
+                    on_change=texts.answer,
+                    args=(field, key),
+                )
+    if others and found.plan is not None:
+        names = ", ".join(short_label(field) for field in others)
+        st.caption(f"Not said either, and planned by default: {names}. Change them in the inputs.")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import streamlit as st
 
 from planner.importer.imported import MOST_TEXTS, Imported, imported
+from planner.plan.link import Reading
+from planner.problem import Problem
 from planner.ui import uploads
 from planner.ui.elements import button, row
 from planner.ui.state import session
 from planner.wording.display import plain
 
-TEXTS, PASTE, FILES = "imported texts", "import paste", "import files"
+TEXTS, ANSWERS, PASTE, FILES = (
+    *("imported texts", "import answers", "import paste", "import files"),
+)
 PASTED = "pasted text"
 HEIGHT = 220
 NAME_CHARACTERS = 60
+LONGEST = 60
+"""Characters of a value in a sentence."""
 
 
 def texts() -> Mapping[str, str]:
@@ -24,15 +31,30 @@ def texts() -> Mapping[str, str]:
     return dict(st.session_state.get(TEXTS, {}))
 
 
+def answers() -> Mapping[str, Any]:
+    """Fields that the visitor said besides, since no text does."""
+    return dict(st.session_state.get(ANSWERS, {}))
+
+
 def found() -> Imported:
-    """What they said."""
-    return _imported(tuple(texts().items()))
+    """What texts and answers said."""
+    return _imported(tuple(texts().items()), tuple(answers().items()))
 
 
 @lru_cache(maxsize=32)
-def _imported(given: tuple[tuple[str, str], ...]) -> Imported:
+def _imported(
+    given: tuple[tuple[str, str], ...], said: tuple[tuple[str, Any], ...]
+) -> Imported:
     """Kept, since a page is drawn at every press; a text names nothing that could change."""
-    return imported(dict(given))
+    return imported(dict(given), dict(said))
+
+
+def answer(field: str, key: str) -> None:
+    """Take what a widget says of a field."""
+    value = st.session_state.get(key)
+    if value not in (None, ""):
+        st.session_state[ANSWERS] = {**answers(), field: value}
+        _plan()
 
 
 def place() -> None:
@@ -99,6 +121,32 @@ def _forget() -> None:
 def _take(given: Mapping[str, str]) -> None:
     """These are the texts now; the plan that they make is the page's."""
     st.session_state[TEXTS] = dict(list(given.items())[:MOST_TEXTS])
-    plan = found().plan
-    if plan is not None:
-        session.open_plan(plan)
+    if not given:
+        st.session_state.pop(ANSWERS, None)
+    _plan()
+
+
+def _plan() -> None:
+    """What they make is the page's plan, with what of it could not be planned."""
+    read = found()
+    if read.plan is None:
+        return
+    session.open_plan(read.plan)
+    if read.left_out:
+        session.remember_reading(
+            Reading(
+                plan=read.plan,
+                problems=(*read.problems, *_problems(read)),
+                left_out=tuple((name, text) for name, text, _ in read.left_out),
+                moves={name: why.rstrip(".") for name, _, why in read.left_out if why},
+                of="import",
+            )
+        )
+
+
+def _problems(read: Imported) -> list[Problem]:
+    return [
+        Problem(name, f"{name} {text[:LONGEST]} is not planned.", why)
+        for name, text, why in read.left_out
+        if why
+    ]

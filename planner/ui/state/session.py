@@ -171,6 +171,11 @@ def reading() -> Reading | None:
     return cast("Reading | None", st.session_state.get("reading"))
 
 
+def remember_reading(found: Reading) -> None:
+    """What was read, and could not all be planned: said on every page until somebody goes on."""
+    st.session_state["reading"] = found
+
+
 def asked_instead() -> str:
     """What was asked for last and could not be used, so that the page shows an earlier plan.
 
