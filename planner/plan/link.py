@@ -7,7 +7,7 @@ Reading never raises for what a link holds: whatever is wrong comes back as a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -49,7 +49,7 @@ class Reading:
     switch: Switch | None = None
     left_out: tuple[tuple[str, str], ...] = ()
     """What was asked for and is not in ``plan``: each field, and its value as it was written."""
-    moves: Mapping[str, str] = field(default_factory=dict)
+    moves: tuple[tuple[str, str], ...] = ()
     """Which way each of those moves the figures, where it is no field of a plan."""
     of: str = "link"
     """What said it, in a word."""

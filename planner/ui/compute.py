@@ -93,7 +93,7 @@ def _whole(plan: Plan, found: Footprint) -> Footprint:
     if not left_out:
         return found
     reading = session.reading()
-    why = {**MOVES, **(reading.moves if reading else {})}
+    why = {**MOVES, **dict(reading.moves if reading else ())}
     named = [
         f"{short_label(name) if name in FIELDS else name} {text[:40]}".strip()
         for name, text in left_out.items()

@@ -77,7 +77,7 @@ def rows(launch: Launch, files: Files) -> Sequence[Setting]:
     return all_settings(method_of(launch, files))
 
 
-def words(row: Setting, value: Any) -> tuple[str, ...]:
+def words(row: Setting, value: object) -> tuple[str, ...]:
     """A setting as arguments of the command; none where a file alone can have it."""
     return () if "." in row.name else (f"--{row.name}", str(value))
 

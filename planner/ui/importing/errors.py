@@ -1,4 +1,4 @@
-"""Out-of-memory messages: what the text says, which tensor of the plan it is, and what to change."""
+"""Out-of-memory messages: what the text says, which tensor it is, and what to change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.importer.diagnosis import Diagnosis, diagnose
 from planner.importer.imported import Imported
-from planner.importer.memory_errors import Message
+from planner.plan import Plan
+from planner.ui import compute
 from planner.ui.elements import bullets, doubt, said
+from planner.ui.importing import texts
 from planner.ui.plan import suggested
 
 SHOWN = 3
@@ -29,7 +31,9 @@ def show(found: Imported, footprint: Footprint | None) -> None:
         st.subheader(f"Out of memory: {message.form}", anchor=False)
         st.code(message.text, language=None, wrap_lines=True)
         try:
-            _explained(_diagnosed(message, footprint), number)
+            plan = None if footprint is None else footprint.plan
+            rests_on = None if plan is None else compute.rests_on(plan)
+            _explained(_diagnosed(message.text, number, plan, rests_on), number)
         except ValueError as error:
             doubt(error)
     if len(found.errors) > SHOWN:
@@ -37,9 +41,10 @@ def show(found: Imported, footprint: Footprint | None) -> None:
 
 
 @lru_cache(maxsize=32)
-def _diagnosed(message: Message, footprint: Footprint | None) -> Diagnosis:
-    """Kept: it estimates each fix again."""
-    return diagnose(message, footprint)
+def _diagnosed(text: str, number: int, plan: Plan | None, rests_on: object) -> Diagnosis:
+    """Kept, since it estimates each fix again; by what the page's figures rest on."""
+    footprint = None if plan is None else compute.shown(plan)
+    return diagnose(texts.found().errors[number], footprint)
 
 
 def _explained(found: Diagnosis, number: int) -> None:

@@ -11,7 +11,7 @@ from planner.catalog.model_catalog import ids
 from planner.importer.imported import DECISIVE, Imported
 from planner.plan.labels import whole_subject
 from planner.ui import compute, verdict
-from planner.ui.elements import bullets, choice, doubt, row, said
+from planner.ui.elements import bullets, choice, doubt, row
 from planner.ui.importing import account, back, errors, measured, texts
 from planner.ui.state import session
 from planner.wording import choices
@@ -46,8 +46,7 @@ def _read(found: Imported) -> None:
     """Whose run it is, in a sentence, and what is wrong with it."""
     if found.plan is not None:
         st.markdown(
-            f":material/check_circle: **{said(found.trainer)}: "
-            f"{plain(whole_subject(found.plan))}**"
+            f":material/check_circle: **{plain(whole_subject(found.plan))}**"
         )
     elif not found.errors and not found.logs and not DECISIVE & {*found.asks}:
         doubt(_nothing(found))
@@ -81,7 +80,7 @@ def _asks(found: Imported) -> None:
             for field in listed:
                 key = f"import-ask:{field}"
                 choice(
-                    f"{label(field)}: no text says it",
+                    f"{label(field)}, which no text says",
                     ("", *_options()[field]),
                     key,
                     format_func=lambda value, field=field: (

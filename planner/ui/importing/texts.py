@@ -138,7 +138,7 @@ def _plan() -> None:
                 plan=read.plan,
                 problems=(*read.problems, *_problems(read)),
                 left_out=tuple((name, text) for name, text, _ in read.left_out),
-                moves={name: why.rstrip(".") for name, _, why in read.left_out if why},
+                moves=tuple((name, why.rstrip(".")) for name, _, why in read.left_out if why),
                 of="import",
             )
         )
