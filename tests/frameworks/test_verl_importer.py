@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from frameworks.test_verl_settings import PACKAGE
 from planner.frameworks.verl.importer import PROGRAMS, imported, resolved, takes
-from planner.frameworks.verl.settings.words import LONGEST, MOST_WORDS, parsed
+from planner.frameworks.verl.settings.hydra_words import LONGEST, MOST_WORDS, parsed
 from planner.importer.given import Launch, Open, Place, Word
 from planner.importer.reading import Entry, Reading
 from planner.plan import Plan
