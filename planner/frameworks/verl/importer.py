@@ -121,7 +121,7 @@ def _flat(givens: Iterable[Given]) -> Iterator[Given]:
         had = before.value if before and isinstance(before.value, dict) else {}
         key = given.name.removeprefix(f"{owner}.")
         opens = (*(before.opens if before else ()), *given.opens)
-        options[owner] = Given(owner, {**had, key: given.value}, given.place, opens)
+        options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
     yield from options.values()
 
 
@@ -131,7 +131,8 @@ def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
         yield given
         return
     for key, value in given.value.items():
-        yield from _entries(replace(given, name=f"{given.name}.{key}", value=value), depth - 1)
+        name = f"{given.name}.{key}"
+        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
 
 
 def resolved(
