@@ -14,11 +14,11 @@ from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.settings import SETTINGS, known, no_effect
 from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
+from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.importer.given import Given, Launch, Open
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
