@@ -332,6 +332,13 @@ def test_open_values_are_the_texts_or_asked_for() -> None:
     assert f"{ROLLOUT}.n" in _named(found.open) and found.plan["responses_per_prompt"] == 6
     assert found.plan["model"] == "Qwen/Qwen3-4B"
     assert "critic_model" not in found.plan
+    follows = "critic.model.path=${actor_rollout_ref.model.path}"
+    both = _read("algorithm.adv_estimator=gae", f"{MODEL}.path=/m/Qwen3-4B", follows)
+    assert (both.plan["model"], both.plan["critic_model"]) == ("Qwen/Qwen3-4B", "")
+    unsaid = Word(f"{MODEL}.path=$M", opens=(Open("M"),))
+    neither = imported(Launch(PROGRAM, (unsaid, Word(follows))))
+    assert {"model", "critic_model"}.isdisjoint(neither.plan)
+    assert _named(neither.open)["critic.model.path"].asked
     unknown = _read(f"{MODEL}.path=me/my-own-model")
     assert "model" not in unknown.plan and _named(unknown.open)[f"{MODEL}.path"].asked
 

@@ -71,7 +71,7 @@ def imported(launch: Launch) -> Reading:
     givens = [*_flat(map(_renamed, words.givens))]
     if words.engine:
         givens.insert(0, words.engine)
-    rows, givens = resolved(PROGRAMS[module], [_of_model(given) for given in givens])
+    rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
@@ -141,7 +141,9 @@ def resolved(
     """Rows and givens with what they take from each other."""
     rows = {row.name: row for row in SETTINGS}
     usual = {name: defaults.get(name, row.default) for name, row in rows.items()}
-    found = Resolved({**usual, **_values(givens)})
+    known_values = _values(givens)
+    asked = {given.name for given in givens} - known_values.keys()
+    found = Resolved({**usual, **known_values}, asked)
     told = [_said(found, given) if given.name in rows else given for given in givens]
     found = Resolved({**usual, **_values(told)})
     default = {name: found.filled(name, value) for name, value in usual.items()}
@@ -157,7 +159,7 @@ def resolved(
 
 def _said(found: Resolved, given: Given) -> Given:
     try:
-        return replace(given, value=found.filled(given.name, given.value))
+        return _of_model(replace(given, value=found.filled(given.name, given.value)))
     except Unresolved:
         return replace(given, opens=(*given.opens, Open(str(given.value))))
 
