@@ -104,7 +104,7 @@ def _of_model(given: Given) -> Given:
         return given
     found = catalog_id(str(given.value))
     if found is None:
-        return replace(given, opens=given.opens or (Open(str(given.value)),))
+        return replace(given, opens=(*given.opens, Open(str(given.value))))
     told = tuple(one for one in given.opens if one.default is not None)
     return replace(given, value=found, opens=told)
 

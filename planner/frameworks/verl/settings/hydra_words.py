@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from planner.importer.given import Given, Place, Word
+from planner.importer.given import Given, Word
 
 MOST_WORDS = 1000
 LONGEST = 8000
@@ -93,15 +93,8 @@ def _override(found: Words, word: Word) -> Iterator[Given]:
             raw = replace(raw, name=f"{raw.name} (not read)")
         yield raw
         return
-    yield Given(name, value, _narrowed(word, named), word.opens)
-
-
-def _narrowed(word: Word, named: re.Match[str] | None) -> Place | None:
-    """The value's own place, where a word stands in the text as it is."""
-    place = word.place
-    if place is None or named is None or place.end - place.start != len(word.text):
-        return place
-    return replace(place, start=place.start + named.start(2))
+    part = word.part(named.start(2)) if named and word.pieces else word
+    yield Given(name, value, part.place, part.opens)
 
 
 @cache
