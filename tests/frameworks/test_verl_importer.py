@@ -16,6 +16,7 @@ from planner.frameworks.verl.settings.hydra_words import LONGEST, MOST_WORDS, pa
 from planner.importer.given import Launch, Open, Word
 from planner.importer.reading import Entry, Reading
 from planner.importer.shell import read_shell
+from planner.importer.yaml_text import read_yaml
 from planner.plan import Plan
 from round_trips import drawn, launched, tried
 
@@ -354,6 +355,29 @@ def test_the_surroundings_of_a_command_are_not_looked_at(monkeypatch: pytest.Mon
     assert found.plan["prompts_per_update"] == 256
     allocator = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     assert _read(**allocator).plan["expandable_segments"] is True
+
+
+CONFIG = """\
+defaults: [ppo_trainer, _self_]
+data: {train_batch_size: 96}
+actor_rollout_ref:
+  rollout:
+    name: vllm
+    n: 3
+"""
+
+
+def test_a_configuration_beside_the_script_comes_before_its_words() -> None:
+    told = {"conf/mine.yaml": read_yaml(CONFIG, "mine.yaml").givens}
+    launch = _launch("--config-path=conf", "--config-name", "mine", "data.train_batch_size=64")
+    found = imported(launch, told)
+    assert (found.plan["prompts_per_step"], found.plan["responses_per_prompt"]) == (64, 3)
+    assert found.plan["rollout"] == "vllm-colocated" and not found.unknown
+    place = _named(found.understood)[f"{ROLLOUT}.n"].place
+    assert place is not None and CONFIG[place.start : place.end] == "3"
+    absent = imported(launch)
+    assert "Give the file, too." in " ".join(absent.messages)
+    assert [(one.name, one.value) for one in absent.unknown] == [("--config-name", "mine")]
 
 
 def test_old_names_are_read_as_what_they_became() -> None:
