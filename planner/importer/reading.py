@@ -17,12 +17,13 @@ class Entry:
 
     name: str
     value: Any
-    """As it was given; the framework's default where nobody gave one, or a usable one."""
+    """As it was given; the framework's default where nobody gave one."""
     fields: tuple[str, ...] = ()
     """The plan's fields that it carries."""
     place: Place | None = None
     why: str = ""
-    """Of what no field has: which way it moves memory or seconds, or why the value is refused."""
+    """Of what no field has: which way it moves memory or seconds, or why the value is refused. Of
+    what is asked: what the plan has until somebody says it."""
     opens: tuple[Open, ...] = ()
     """What its value rests on that the text does not say."""
     moves: Moves = "both"
@@ -71,7 +72,8 @@ def read(
     reading = Reading()
     taken: dict[str, Given] = {}
     for one in givens:
-        if one.name in taken and taken.pop(one.name).value != one.value:
+        before = taken.pop(one.name, None)
+        if before and before.value != one.value and _together(before, one):
             reading.messages.append(f"{one.name} is given more than once: the last one counts.")
         taken[one.name] = one
     rows = {row.name: row for row in settings}
@@ -80,10 +82,9 @@ def read(
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
         given = taken.get(name)
-        entry = Entry(name, resolved[name], row.fields, moves=row.moves)
+        entry = Entry(name, row.default, row.fields, moves=row.moves)
         if given is not None:
-            told = given.value if _asked(given.opens) else resolved[name]
-            entry = replace(entry, value=told, place=given.place, opens=given.opens)
+            entry = replace(entry, value=given.value, place=given.place, opens=given.opens)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
     _merge(reading, stated)
     nothing = pattern(no_effect)
@@ -94,6 +95,11 @@ def read(
         if one.opens and into is reading.unknown:
             reading.open.append(entry)
     return reading
+
+
+def _together(before: Given, one: Given) -> bool:
+    """Whether both stand in one text; what a command says in place of a file's is meant so."""
+    return before.place is None or one.place is None or before.place.file == one.place.file
 
 
 def _asked(opens: Iterable[Open]) -> bool:
@@ -107,30 +113,23 @@ def _place(
     given: Given | None,
     resolved: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """What a row says of fields; notes the entry in the list where it belongs."""
-    if entry.opens:
-        reading.open.append(entry)
-    if not row.fields:
-        if given is not None and entry.value != row.default:
-            reading.beyond.append(_because(entry, row.otherwise))
-        elif given is not None and not entry.asked:
-            reading.understood.append(entry)
-        return {}
+    """What a row says of fields; notes the entry in the lists where it belongs."""
+    refusal = "" if row.fields or resolved[row.name] == row.default else row.otherwise
+    found: Mapping[str, Any] = {}
     try:
         found = row.read(resolved[row.name], resolved) if row.read else {}
     except ValueError as error:
-        if not entry.asked:
-            reading.beyond.append(_because(entry, str(error)))
-        return {}
-    if given is None and found:
-        reading.from_defaults.append(entry)
+        refusal = str(error)
+    if entry.opens:
+        until = f"{row.default}, the framework's default, until somebody says it."
+        reading.open.append(replace(entry, why=until if entry.asked and found else ""))
+    if refusal and not entry.asked:
+        reading.beyond.append(replace(entry, why=refusal))
     elif given is not None and not entry.asked:
         reading.understood.append(entry)
+    elif given is None and found:
+        reading.from_defaults.append(entry)
     return found
-
-
-def _because(entry: Entry, why: str) -> Entry:
-    return replace(entry, why=why)
 
 
 def _merge(reading: Reading, stated: Iterable[tuple[bool, str, Mapping[str, Any]]]) -> None:

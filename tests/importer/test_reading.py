@@ -92,6 +92,12 @@ def test_the_first_of_two_given_settings_stands_and_the_last_of_one_given_twice(
     ]
 
 
+def test_a_command_may_say_otherwise_than_a_file() -> None:
+    file, command = Place("conf.yaml", 1, 0, 1), Place("run.sh", 2, 9, 10)
+    found = read(ROWS, (), [Given("batch", 1, file), Given("batch", 8, command)])
+    assert found.plan["micro_batch_size"] == 8 and not found.messages
+
+
 def test_what_no_field_has_says_which_way_it_moves() -> None:
     found = read(ROWS, (), [Given("rings", 2), Given("offload", "disk"), Given("world", 1)])
     assert [(one.name, one.why) for one in found.beyond] == [
@@ -114,9 +120,17 @@ def test_open_values_are_listed_and_asked_where_the_text_has_none() -> None:
     )
     assert [(one.name, one.value, one.asked) for one in found.open] == [
         ("batch", 4, False),
-        ("world", 1, True),
+        ("world", "$WORLD", True),
         ("others", "$WORLD", True),
     ]
     assert found.plan["micro_batch_size"] == 4
     assert found.plan["gpus"] == 1
     assert _names(found.understood) == ["batch"]
+
+
+def test_what_is_asked_says_what_the_plan_has_until_then() -> None:
+    found = read(ROWS, (), [Given("batch", "$BATCH", opens=(Open("BATCH"),))])
+    [asked] = found.open
+    assert (asked.value, asked.fields) == ("$BATCH", ("micro_batch_size",))
+    assert asked.why == "8, the framework's default, until somebody says it."
+    assert found.plan["micro_batch_size"] == 8 and not found.understood

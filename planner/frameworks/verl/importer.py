@@ -8,28 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.settings import SETTINGS, known, no_effect
 from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
+from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
-from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
+from planner.frameworks.verl.settings.rows import CRITIC, MODEL
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.frameworks.verl.settings.words import NO_FILES, Words, parsed
-from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.given import Given, Launch, Open
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
 from planner.values.setting import Setting
 
-Files = Mapping[str, Sequence[Given]]
 PROGRAMS: dict[str, dict[str, Any]] = {
     "verl.trainer.main_ppo": {},
     "verl.experimental.one_step_off_policy.main_ppo": ONE_STEP_OFF,
 }
 """What trains, and the defaults that it has otherwise than the table."""
+CONFIGS = {
+    "ppo_trainer": "dp",
+    "one_step_off_ppo_trainer": "dp",
+    "ppo_megatron_trainer": "megatron",
+    "one_step_off_ppo_megatron_trainer": "megatron",
+}
+"""Names of verl's own configurations, and the engine that each trains with."""
+Files = Mapping[str, Sequence[Given]]
+NOTHING: Files = MappingProxyType({})
 RENAMED = {
     "critic.model.fsdp_config.": "critic.fsdp.",
     "custom_reward_function.": "reward.custom_reward_function.",
@@ -49,58 +59,63 @@ GPU = Entry("gpu", None, ("gpu",), opens=(Open("type of the GPUs"),))
 """No script says it."""
 NODE = Entry("gpus_per_node", None, ("gpus_per_node",), opens=(Open("GPUs of a whole node"),))
 """Of a run on a part of one."""
-OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
-"""What names of a configuration of verl's trainer begin with."""
-FEW = 3
-"""As many of them make a file such a configuration."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
 
-def takes(launch: Launch, files: Files = NO_FILES) -> bool:
+def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a command is of verl, whatever it trains."""
     return _module(launch).split(".")[0] == FRAMEWORK.name
 
 
-def alone(files: Files) -> Launch | None:
-    """The command that takes a configuration of verl's trainer, where one is given by itself."""
-    program = next(iter(PROGRAMS))
-    for name, givens in files.items():
-        if sum(one.name.startswith(OWN) for one in givens) >= FEW:
-            return Launch(program, (Word("--config-name"), Word(name)))
-    return None
-
-
-def imported(
-    launch: Launch, files: Files = NO_FILES, servers: Iterable[Launch] = ()
-) -> Reading:
-    """What a command of verl says of a plan, with the configuration that it names.
+def imported(launch: Launch, files: Files = NOTHING) -> Reading:
+    """What a command of verl says of a plan.
 
     A program of verl's that is not planned gives no field: its settings are listed as unknown.
+
+    Args:
+        launch: One that this module :func:`takes`.
+        files: What files give, by their paths: the one that ``--config-name`` asks for.
     """
-    words = parsed(launch.arguments, files)
+    words = parsed(launch.arguments)
     module = _module(launch)
     if module not in PROGRAMS:
         reading = read((), (), words.givens)
         reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
         return reading
-    givens = [*_flat(map(_renamed, words.givens))]
-    if words.engine:
-        givens.insert(0, words.engine)
-    rows, givens = resolved(PROGRAMS[module], [_of_model(given) for given in givens])
+    givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
+    rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
 
 
-def rows(launch: Launch, files: Files) -> Sequence[Setting]:
-    """The table."""
-    return SETTINGS
+def _configured(words: Words, files: Files) -> list[Given]:
+    """What the configuration says that a command asks for by name, and those that it is based on.
+
+    One that is not here is listed as unknown, by the option that names it.
+    """
+    if words.config is None:
+        return []
+    name = str(words.config.value)
+    if name in CONFIGS:
+        return [replace(words.config, name="model_engine", value=CONFIGS[name])]
+    own = [given for path, told in files.items() if _stem(path) == name for given in told]
+    told = [given.value for given in own if given.name == "defaults"]
+    bases = [base for value in told if isinstance(value, list) for base in value]
+    engine = [CONFIGS[base] for base in bases if isinstance(base, str) and base in CONFIGS]
+    if engine:
+        found = [given for given in own if not given.name.startswith(("defaults", "hydra."))]
+        return [Given("model_engine", engine[0]), *found]
+    words.messages.append(
+        f"{name[:80]} is no configuration of verl's, nor beside the script and based on one: what "
+        "it says is not read, and defaults are verl's. Give the file, too."
+    )
+    return [words.config]
 
 
-def words(row: Setting, value: Any) -> tuple[str, ...]:
-    """A setting as an argument of the command."""
-    return (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
+def _stem(path: str) -> str:
+    return PurePosixPath(path).stem
 
 
 def _module(launch: Launch) -> str:
@@ -130,7 +145,7 @@ def _of_model(given: Given) -> Given:
         return given
     found = catalog_id(str(given.value))
     if found is None:
-        return replace(given, opens=given.opens or (Open(str(given.value)),))
+        return replace(given, opens=(*given.opens, Open(str(given.value))))
     told = tuple(one for one in given.opens if one.default is not None)
     return replace(given, value=found, opens=told)
 
@@ -147,7 +162,7 @@ def _flat(givens: Iterable[Given]) -> Iterator[Given]:
         had = before.value if before and isinstance(before.value, dict) else {}
         key = given.name.removeprefix(f"{owner}.")
         opens = (*(before.opens if before else ()), *given.opens)
-        options[owner] = Given(owner, {**had, key: given.value}, given.place, opens)
+        options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
     yield from options.values()
 
 
@@ -157,7 +172,8 @@ def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
         yield given
         return
     for key, value in given.value.items():
-        yield from _entries(replace(given, name=f"{given.name}.{key}", value=value), depth - 1)
+        name = f"{given.name}.{key}"
+        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
 
 
 def resolved(
@@ -166,7 +182,9 @@ def resolved(
     """Rows and givens with what they take from each other."""
     rows = {row.name: row for row in SETTINGS}
     usual = {name: defaults.get(name, row.default) for name, row in rows.items()}
-    found = Resolved({**usual, **_values(givens)})
+    known_values = _values(givens)
+    asked = {given.name for given in givens} - known_values.keys()
+    found = Resolved({**usual, **known_values}, asked)
     told = [_said(found, given) if given.name in rows else given for given in givens]
     found = Resolved({**usual, **_values(told)})
     default = {name: found.filled(name, value) for name, value in usual.items()}
@@ -182,7 +200,7 @@ def resolved(
 
 def _said(found: Resolved, given: Given) -> Given:
     try:
-        return replace(given, value=found.filled(given.name, given.value))
+        return _of_model(replace(given, value=found.filled(given.name, given.value)))
     except Unresolved:
         return replace(given, opens=(*given.opens, Open(str(given.value))))
 

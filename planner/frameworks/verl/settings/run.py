@@ -51,7 +51,7 @@ RUN = (
 
 
 def _reward(value: Any, said: Said) -> Mapping[str, Any]:
-    return {"reward": "model"} if truth(value) else {}
+    return {"reward": "model" if truth(value) else "rule"}
 
 
 def _reward_model(value: Any, said: Said) -> Mapping[str, Any]:

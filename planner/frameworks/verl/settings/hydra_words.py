@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 from planner.importer.given import Given, Word
@@ -17,14 +16,6 @@ LONGEST = 8000
 DEEPEST = 40
 """Brackets in each other, which hydra's parser goes into by recursion."""
 
-NO_FILES: Mapping[str, Sequence[Given]] = MappingProxyType({})
-CONFIGS = {
-    "ppo_trainer": "dp",
-    "one_step_off_ppo_trainer": "dp",
-    "ppo_megatron_trainer": "megatron",
-    "one_step_off_ppo_megatron_trainer": "megatron",
-}
-"""Names of verl's own configurations, and the engine that each trains with."""
 _NAMED = re.compile(r"([+~]{0,2}[\w.@/-]+)=(.*)", re.DOTALL)
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:=(.*))?", re.DOTALL)
 _CONFIG_NAME = ("--config-name", "-cn")
@@ -36,13 +27,13 @@ class Words:
     """Settings of a command, and what is to be said of how they were given."""
 
     givens: list[Given] = field(default_factory=list)
-    engine: Given | None = None
-    """``model_engine`` of a configuration that was asked for by name."""
+    config: Given | None = None
+    """The configuration that was asked for by name."""
     messages: list[str] = field(default_factory=list)
 
 
-def parsed(arguments: Iterable[Word], files: Mapping[str, Sequence[Given]] = NO_FILES) -> Words:
-    """Settings in the order of a command's words, after those of a file that it names.
+def parsed(arguments: Iterable[Word]) -> Words:
+    """Settings in the order of a command's words.
 
     A word that hydra refuses stands there as it is, with a sentence; so does a sweep, of which
     verl is given one value at a time.
@@ -53,8 +44,7 @@ def parsed(arguments: Iterable[Word], files: Mapping[str, Sequence[Given]] = NO_
             found.messages.append(f"Words after the first {MOST_WORDS:,} were not read.")
             break
         if option := _OPTION.fullmatch(word.text):
-            said = value.text if value else option[2] or ""
-            _option(found, option[1], value or word, said, files)
+            _option(found, option[1], value or word, value.text if value else option[2] or "")
         else:
             found.givens += _override(found, word)
     return found
@@ -67,21 +57,12 @@ def _paired(arguments: Iterable[Word]) -> Iterator[tuple[Word, Word | None]]:
         yield word, next(rest, None) if word.text in _WITH_VALUE else None
 
 
-def _option(
-    found: Words, name: str, word: Word, value: str, files: Mapping[str, Sequence[Given]]
-) -> None:
-    engine = CONFIGS.get(value.removesuffix(".yaml"))
-    if name in _CONFIG_NAME and (own := files.get(value) or files.get(f"{value}.yaml")):
-        found.givens[:0] = own
-        return
-    if name in _CONFIG_NAME and engine:
-        found.engine = Given("model_engine", engine, word.place, word.opens)
-        return
-    found.givens.append(Given(name, value, word.place, word.opens))
+def _option(found: Words, name: str, word: Word, value: str) -> None:
+    given = Given(name, value.removesuffix(".yaml"), word.place, word.opens)
     if name in _CONFIG_NAME:
-        found.messages.append(
-            f"{value[:80]} is no configuration of verl's: its defaults are not those listed here."
-        )
+        found.config = given
+    else:
+        found.givens.append(given)
 
 
 def _override(found: Words, word: Word) -> Iterator[Given]:
@@ -101,8 +82,8 @@ def _override(found: Words, word: Word) -> Iterator[Given]:
             raw = replace(raw, name=f"{raw.name} (not read)")
         yield raw
         return
-    place = word.part(named.start(2)).place if named else word.place
-    yield Given(name, value, place, word.opens)
+    part = word.part(named.start(2)) if named and word.pieces else word
+    yield Given(name, value, part.place, part.opens)
 
 
 @cache
