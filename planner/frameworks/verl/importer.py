@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
-from planner.frameworks.verl.settings import SETTINGS, no_effect
+from planner.frameworks.verl.settings import SETTINGS, known, no_effect
 from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
+from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.frameworks.verl.settings.words import Words, parsed
 from planner.importer.given import Given, Launch, Open
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
@@ -46,6 +46,8 @@ DICTIONARY = f"{OPTIM}.override_optimizer_config", f"{CRITIC}.optim.override_opt
 """Settings whose value is a dictionary, which nothing takes apart."""
 GPU = Entry("gpu", None, ("gpu",), opens=(Open("type of the GPUs"),))
 """No script says it."""
+NODE = Entry("gpus_per_node", None, ("gpus_per_node",), opens=(Open("GPUs of a whole node"),))
+"""Of a run on a part of one."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
@@ -69,7 +71,7 @@ def imported(launch: Launch) -> Reading:
     givens = [*_flat(map(_renamed, words.givens))]
     if words.engine:
         givens.insert(0, words.engine)
-    rows, givens = _resolved(PROGRAMS[module], [_of_model(given) for given in givens])
+    rows, givens = resolved(PROGRAMS[module], [_of_model(given) for given in givens])
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
@@ -88,9 +90,11 @@ def _values(givens: Iterable[Given]) -> dict[str, Any]:
 
 
 def _renamed(given: Given) -> Given:
+    """Under its present name, where verl still knows it by one."""
     for old, new in RENAMED.items():
         if given.name.startswith(old) if old.endswith(".") else given.name == old:
-            return replace(given, name=new + given.name.removeprefix(old))
+            name = new + given.name.removeprefix(old)
+            return replace(given, name=name) if known(name) else given
     return given
 
 
@@ -117,7 +121,7 @@ def _flat(givens: Iterable[Given]) -> Iterator[Given]:
         had = before.value if before and isinstance(before.value, dict) else {}
         key = given.name.removeprefix(f"{owner}.")
         opens = (*(before.opens if before else ()), *given.opens)
-        options[owner] = Given(owner, {**had, key: given.value}, given.place, opens)
+        options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
     yield from options.values()
 
 
@@ -127,10 +131,11 @@ def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
         yield given
         return
     for key, value in given.value.items():
-        yield from _entries(replace(given, name=f"{given.name}.{key}", value=value), depth - 1)
+        name = f"{given.name}.{key}"
+        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
 
 
-def _resolved(
+def resolved(
     defaults: dict[str, Any], givens: list[Given]
 ) -> tuple[list[Setting], list[Given]]:
     """Rows and givens with what they take from each other."""
@@ -138,6 +143,7 @@ def _resolved(
     usual = {name: defaults.get(name, row.default) for name, row in rows.items()}
     found = Resolved({**usual, **_values(givens)})
     told = [_said(found, given) if given.name in rows else given for given in givens]
+    found = Resolved({**usual, **_values(told)})
     default = {name: found.filled(name, value) for name, value in usual.items()}
     settings = [replace(row, default=default[name]) for name, row in rows.items()]
     steps = found.value("trainer.total_training_steps")
@@ -174,7 +180,7 @@ def _complete(reading: Reading, launch: Launch, words: Words, said: dict[str, An
     allocators = [launch.environment[name] for name in ALLOCATORS if name in launch.environment]
     if any("expandable_segments:true" in word.text.lower() for word in allocators):
         reading.plan["expandable_segments"] = True
-    reading.open.append(GPU)
+    reading.open += [GPU] if "gpus_per_node" in reading.plan else [GPU, NODE]
     reading.messages += words.messages
     if any(given.name.startswith("critic.model.fsdp_config.") for given in words.givens):
         reading.messages.append(

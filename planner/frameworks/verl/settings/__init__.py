@@ -5,6 +5,7 @@ Rows stand in the order in which an export writes them; those that it never writ
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -15,6 +16,7 @@ from planner.frameworks.verl.settings.critic import CRITIC_FOLLOWING, CRITIC_ROW
 from planner.frameworks.verl.settings.model import KERNEL, POLICY
 from planner.frameworks.verl.settings.rollout import APART, ENGINE, POOL
 from planner.frameworks.verl.settings.run import RUN, SOURCES
+from planner.importer.reading import pattern
 from planner.values.setting import Setting
 
 SETTINGS: tuple[Setting, ...] = (
@@ -36,6 +38,21 @@ SETTINGS: tuple[Setting, ...] = (
     *SOURCES,
     *BEYOND,
 )
+
+
+def known(name: str) -> bool:
+    """Whether the table or the list has a setting."""
+    return name in _names() or bool(_nothing().fullmatch(name))
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(row.name for row in SETTINGS)
+
+
+@cache
+def _nothing() -> re.Pattern[str]:
+    return pattern(no_effect())
 
 
 @cache

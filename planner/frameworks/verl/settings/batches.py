@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.frameworks.verl.settings.algorithm import (
@@ -20,7 +20,12 @@ from planner.frameworks.verl.settings.engine import (
     STORED,
     kept,
 )
-from planner.frameworks.verl.settings.roles import budgets, compares, compares_whole
+from planner.frameworks.verl.settings.roles import (
+    always,
+    budgets,
+    compares,
+    compares_whole,
+)
 from planner.frameworks.verl.settings.rows import (
     ACTOR,
     REFERENCE,
@@ -39,7 +44,7 @@ from planner.values.setting import Setting
 
 
 def _response(value: Any, said: Said) -> Mapping[str, Any]:
-    """verl validates at the length that it trains at."""
+    """Validation has the length of training."""
     longest = whole(value)
     return {"response_tokens": longest, "validation_response_tokens": longest}
 
@@ -171,43 +176,42 @@ COMPARED = (
 )  # fmt: skip
 
 
-def _cuts(
-    row: Setting, name: str, default: Any, source: str, applies: Any = budgets
+def _follows(
+    row: Setting, name: str, default: str, source: str, applies: Callable[[Said], bool]
 ) -> Setting:
-    """A budget of another pass, which nothing writes: it follows the actor's."""
+    """What another pass is told, which no export writes: by the YAML it follows ``row``."""
     return same_as(row, name, default, source, applies, also=lambda plan: False)
 
 
-_OF_ACTOR = f"${{oc.select:{ACTOR}.use_dynamic_bsz,false}}", (
-    f"${{oc.select:{ACTOR}.ppo_max_token_len_per_gpu,16384}}"
-)
+_ACTORS_WAY = f"${{oc.select:{DYNAMIC.name},false}}"
+_ACTORS_BUDGET = f"${{oc.select:{TOKENS.name},16384}}"
 
 FOLLOWING = (
-    _cuts(
-        SHARDING, f"{REFERENCE}.strategy", f"${{{ACTOR}.strategy}}", "ref/ref.yaml:5",
+    _follows(
+        SHARDING, f"{REFERENCE}.strategy", f"${{{SHARDING.name}}}", "ref/ref.yaml:5",
         compares_whole,
     ),
-    _cuts(
-        DYNAMIC, f"{REFERENCE}.log_prob_use_dynamic_bsz", _OF_ACTOR[0], "ref/ref.yaml:20", compares
+    _follows(
+        DYNAMIC, f"{REFERENCE}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "ref/ref.yaml:20", compares
     ),
-    _cuts(
-        TOKENS, f"{REFERENCE}.log_prob_max_token_len_per_gpu", _OF_ACTOR[1], "ref/ref.yaml:24",
+    _follows(
+        TOKENS, f"{REFERENCE}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET, "ref/ref.yaml:24",
         _cuts_reference,
     ),
-    _cuts(
-        DYNAMIC, f"{ROLLOUT}.log_prob_use_dynamic_bsz", _OF_ACTOR[0], "rollout/rollout.yaml:113",
-        lambda said: True,
+    _follows(
+        DYNAMIC, f"{ROLLOUT}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "rollout/rollout.yaml:113",
+        always,
     ),
-    _cuts(
-        TOKENS, f"{ROLLOUT}.log_prob_max_token_len_per_gpu", _OF_ACTOR[1],
-        "rollout/rollout.yaml:117",
+    _follows(
+        TOKENS, f"{ROLLOUT}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET,
+        "rollout/rollout.yaml:117", budgets,
     ),
-    _cuts(
+    _follows(
         LENGTHS[1], f"{ROLLOUT}.prompt_length", "${oc.select:data.max_prompt_length,512}",
-        "rollout/rollout.yaml:35", lambda said: True,
+        "rollout/rollout.yaml:35", always,
     ),
-    _cuts(
+    _follows(
         LENGTHS[2], f"{ROLLOUT}.response_length", "${oc.select:data.max_response_length,512}",
-        "rollout/rollout.yaml:39", lambda said: True,
+        "rollout/rollout.yaml:39", always,
     ),
 )  # fmt: skip

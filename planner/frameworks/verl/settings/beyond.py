@@ -247,10 +247,10 @@ def _critic() -> Iterator[Setting]:
     yield _follows(
         f"{CRITIC}.ppo_epochs", f"{ACTOR}.ppo_epochs", "1", "critic/critic.yaml:52"
     )
-    for name, default, line, otherwise, moves in _ACTOR:
-        if name.startswith("checkpoint."):
-            source = f"critic/critic.yaml:{line - 60}"
-            yield beyond(f"{CRITIC}.{name}", default, source, otherwise, moves)
+    lines = {"checkpoint.save_contents": 78, "checkpoint.async_save": 84}
+    for name, default, _, otherwise, moves in (row for row in _ACTOR if row[0] in lines):
+        source = f"critic/critic.yaml:{lines[name]}"
+        yield beyond(f"{CRITIC}.{name}", default, source, otherwise, moves)
     yield beyond(
         f"{CRITIC}.model.lora_rank", 0, "model/hf_model.yaml:43",
         "The critic would have adapters, which peft refuses.", "both",

@@ -6,7 +6,7 @@ from planner.frameworks.verl.settings.batches import DYNAMIC, LOGPROB_ROWS, ROWS
 from planner.frameworks.verl.settings.engine import FSDP, OPTIM, OPTIMIZED, SHARDED, SHARDING
 from planner.frameworks.verl.settings.model import CRITICS
 from planner.frameworks.verl.settings.roles import budgets, criticises, estimator_of
-from planner.frameworks.verl.settings.rows import ACTOR, CRITIC, Added, Said, joint, same_as
+from planner.frameworks.verl.settings.rows import CRITIC, Added, Said, joint, same_as
 from planner.plan import Plan
 from planner.values.setting import Setting
 
@@ -43,11 +43,8 @@ def _written(row: Setting) -> Setting:
     )  # fmt: skip
 
 
-_PER_GPU = f"{CRITIC}.ppo_micro_batch_size_per_gpu"
+_PER_GPU = "ppo_micro_batch_size_per_gpu"
 _ENGINE = "workers/config/engine.py"
-_OF_ITSELF = "${oc.select:.ppo_micro_batch_size,null}", (
-    "${oc.select:.ppo_micro_batch_size_per_gpu,null}"
-)
 
 CRITIC_ROWS = tuple(
     _written(row)
@@ -56,10 +53,13 @@ CRITIC_ROWS = tuple(
         *(_renamed(row, FSDP, f"{CRITIC}.fsdp") for row in SHARDED),
         *(_renamed(row, OPTIM, f"{CRITIC}.optim") for row in OPTIMIZED),
         *CRITICS,
-        same_as(ROWS, _PER_GPU, _OF_ITSELF[0], "critic/critic.yaml:40", _counts),
         same_as(
-            LOGPROB_ROWS, f"{CRITIC}.forward_micro_batch_size_per_gpu", _OF_ITSELF[1],
-            "critic/dp_critic.yaml:32", _counts,
+            ROWS, f"{CRITIC}.{_PER_GPU}", "${oc.select:.ppo_micro_batch_size,null}",
+            "critic/critic.yaml:40", _counts,
+        ),
+        same_as(
+            LOGPROB_ROWS, f"{CRITIC}.forward_micro_batch_size_per_gpu",
+            f"${{oc.select:.{_PER_GPU},null}}", "critic/dp_critic.yaml:32", _counts,
         ),
         same_as(
             TOKENS, f"{CRITIC}.ppo_max_token_len_per_gpu", _BUDGET, "critic/critic.yaml:46",
@@ -91,11 +91,11 @@ CRITIC_FOLLOWING = (
     joint(("method", "critic"), f"{CRITIC}.enable", None, "critic/critic.yaml:13"),
     same_as(
         UPDATE, f"{CRITIC}.ppo_mini_batch_size",
-        f"${{oc.select:{ACTOR}.ppo_mini_batch_size,256}}", "critic/critic.yaml:34", criticises,
+        f"${{oc.select:{UPDATE.name},256}}", "critic/critic.yaml:34", criticises,
         also=lambda plan: False,
     ),
     same_as(
-        DYNAMIC, f"{CRITIC}.use_dynamic_bsz", f"${{oc.select:{ACTOR}.use_dynamic_bsz,false}}",
+        DYNAMIC, f"{CRITIC}.use_dynamic_bsz", f"${{oc.select:{DYNAMIC.name},false}}",
         "critic/critic.yaml:43", criticises, also=lambda plan: False,
     ),
     same_as(

@@ -22,7 +22,7 @@ from planner.values.setting import Setting
 STRATEGY = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
 _SHARDINGS = {theirs: ours for ours, theirs in STRATEGY.items()}
 
-DTYPES = {
+DTYPES: dict[str | int, str] = {
     **{name: "bf16" for name in ("bf16", "bfloat16")},
     **{name: "fp16" for name in ("fp16", "float16", "16", 16)},
     **{name: "fp32" for name in ("fp32", "float32", "32", 32)},

@@ -14,7 +14,7 @@ DEEPEST = 8
 LONGEST = 10_000
 """Characters of a value that others are filled into."""
 _TEXT = re.compile(r"\$\{(?:oc\.select:)?(\.?[\w.]+)(?:,\s*([^${}]*))?\}")
-_WORDS = {"null": None, "true": True, "false": False, "[]": [], "{}": {}}
+_WORDS: dict[str, Any] = {"null": None, "true": True, "false": False, "[]": [], "{}": {}}
 
 
 class Unresolved(ValueError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from planner.formulas.lora import ALL_LINEAR
-from planner.frameworks.verl.settings.roles import adapts, apart, criticises
+from planner.frameworks.verl.settings.roles import adapts, criticises
 from planner.frameworks.verl.settings.rows import (
     CRITIC,
     MODEL,

@@ -72,8 +72,15 @@ def budgets(said: Said) -> bool:
 
 
 def separates(said: Said) -> bool:
-    """Whether the engine has GPUs of its own."""
-    return said["actor_rollout_ref.hybrid_engine"] is False
+    """Whether the engine has GPUs of its own.
+
+    Raises:
+        ValueError: it has, and generates for a trainer that is not planned.
+    """
+    apart = said["actor_rollout_ref.hybrid_engine"] is False
+    if apart and said["trainer.v1.trainer_mode"] != "sync":
+        raise ValueError("An engine apart is planned for verl's one_step_off_policy alone.")
+    return apart
 
 
 def apart(plan: Plan) -> bool:

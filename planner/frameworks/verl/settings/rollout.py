@@ -28,10 +28,15 @@ from planner.values.setting import Setting
 
 _BUCKET = 2048
 """MiB."""
+NODE = 8
+"""GPUs of a usual node."""
+_SERVER = "workers/rollout/vllm_rollout/vllm_async_server.py:287"
 _ENGINES = {"vllm": "vLLM"}
 
 
 def _name(value: Any, said: Said) -> Mapping[str, Any]:
+    if value == "???":
+        raise ValueError("verl asks for it: set vllm.")
     one_of(_ENGINES, value, "The engine")
     if not separates(said):
         return {"rollout": "vllm-colocated", "rollout_overlap": "synchronous"}
@@ -58,7 +63,7 @@ def _longest(value: Any, said: Said) -> Mapping[str, Any]:
 def _experts(value: Any, said: Said) -> Mapping[str, Any]:
     split, engine = whole(value), said[f"{ROLLOUT}.tensor_model_parallel_size"]
     if split not in (1, engine):
-        raise ValueError(f"Experts are planned over all {shown(engine)} GPUs of an engine, or none.")
+        raise ValueError(f"Experts are planned over all {shown(engine)} GPUs of an engine or none.")
     return {"rollout_expert_parallel": split > 1}
 
 
@@ -139,13 +144,13 @@ ENGINE = (
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto", moves="both",
-        source="workers/rollout/vllm_rollout/vllm_async_server.py:287", fields=("kv_cache_dtype",),
+        source=_SERVER, fields=("kv_cache_dtype",),
         write=lambda plan: None if plan.kv_cache_dtype == "auto" else plan.kv_cache_dtype,
         read=lambda value, said: {"kv_cache_dtype": _cache(value)},
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.async_scheduling", default=True, moves="seconds",
-        source="workers/rollout/vllm_rollout/vllm_async_server.py:287", fields=("async_scheduling",),
+        source=_SERVER, fields=("async_scheduling",),
         write=lambda plan: None if plan.async_scheduling else False,
         read=lambda value, said: {"async_scheduling": truth(value)},
     ),
@@ -163,19 +168,19 @@ def nodes(plan: Plan, gpus: int) -> int:
 
 
 def _gpus(said: Said) -> Mapping[str, Any]:
-    """A node has as many GPUs as are used of it, where several are, or more than the usual eight.
+    """A node has as many GPUs as are used of it, where several are, or a whole usual one.
 
-    Whether one that is used alone has more, a script does not say.
+    Whether a part of one is used, and whether trainer and engine share one, no script says.
     """
     sides = ["trainer", *(["rollout"] if separates(said) else [])]
     counts = [whole(said[f"{side}.nnodes"]) for side in sides]
     each = [whole(said[f"{side}.n_gpus_per_node"]) for side in sides]
     used = [count * size for count, size in zip(counts, each, strict=True)]
-    several = max(counts) > 1 or sum(used) > 8
+    whole_nodes = max(counts) > 1 or (len(sides) == 1 and max(each) >= NODE)
     return {
         "gpus": sum(used),
         "rollout_gpus": sum(used[1:]),
-        **({"gpus_per_node": max(each)} if several else {}),
+        **({"gpus_per_node": max(each)} if whole_nodes else {}),
     }
 
 

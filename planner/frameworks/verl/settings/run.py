@@ -12,6 +12,7 @@ from planner.frameworks.verl.settings.rows import (
     ROLLOUT,
     Added,
     Said,
+    beyond,
     carries,
     joint,
     refuses,
@@ -50,7 +51,7 @@ RUN = (
 
 
 def _reward(value: Any, said: Said) -> Mapping[str, Any]:
-    return {"reward": "model"} if truth(value) else {}
+    return {"reward": "model" if truth(value) else "rule"}
 
 
 def _reward_model(value: Any, said: Said) -> Mapping[str, Any]:
@@ -131,10 +132,28 @@ SOURCES = (
     *(
         Added(
             name=f"{ACTOR}.{part}router_replay.mode", default="disabled", moves="memory",
-            source=f"workers/config/{file}", otherwise="Each token's experts are kept and replayed: "
-            "host RAM rises.",
+            source=f"workers/config/{file}",
+            otherwise="Each token's experts are kept and replayed: host RAM rises.",
         )
         for part, file in (("", "actor.py:65"), ("fsdp_config.", "engine.py:65"))
+    ),
+    refuses(
+        "vllm_sleep_level", f"{ROLLOUT}.enable_sleep_mode", True, "workers/config/rollout.py:268",
+        (True,),
+        "The engine keeps its weights and KV cache while the trainer works: memory rises by them.",
+        kind=Added,
+    ),
+    *(
+        beyond(
+            f"{ROLLOUT}.{name}", default, f"workers/config/rollout.py:{line}", otherwise, "both",
+            kind=Added,
+        )
+        for name, default, line, otherwise in (
+            ("standalone_gpu_memory_utilization", None, 186,
+             "An engine on GPUs of its own takes another share of them."),
+            ("limit_images", None, 257,
+             "The engine plans room for images: memory rises; plans are of text."),
+        )
     ),
     Added(
         name=f"{MODEL}.target_parameters", default=None, moves="memory",

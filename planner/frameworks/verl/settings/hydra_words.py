@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from planner.importer.given import Given, Place, Word
 
-MOST_WORDS = 2000
+MOST_WORDS = 1000
 LONGEST = 8000
 """Characters of a word."""
 DEEPEST = 40
@@ -103,19 +104,25 @@ def _narrowed(word: Word, named: re.Match[str] | None) -> Place | None:
     return replace(place, start=place.start + named.start(2))
 
 
+@cache
+def _parser() -> Any:
+    """Hydra's, of which one is made: it registers its functions each time."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create()
+
+
 def _read(text: str) -> tuple[str, Any]:
     """Name and value of a word.
 
     Raises:
         ValueError: hydra refuses it, or it is a sweep.
     """
-    # A third of a second of imports.
-    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType
     from hydra.errors import HydraException
 
     try:
-        found = OverridesParser.create().parse_override(text)
+        found = _parser().parse_override(text)
         value = None if found.is_sweep_override() else found.value()
     except (HydraException, RecursionError) as error:
         said = str(error).splitlines()[0][:120]
