@@ -16,7 +16,7 @@ import yaml
 
 from launch.running import PATHS, run, unpack
 from planner.formulas.lora import lora_weights
-from planner.frameworks.trl.importer import read_launch
+from planner.frameworks.trl.importer import imported
 from planner.importer.given import Given, Launch, Word
 from planner.importer.reading import Reading
 from planner.launch.export import export
@@ -60,7 +60,7 @@ def launched(folder: Path, plan: Plan) -> tuple[Launch, dict[str, tuple[Given, .
 
 
 def read_again(folder: Path, plan: Plan) -> Reading:
-    return read_launch(*launched(folder, plan))
+    return imported(*launched(folder, plan))
 
 
 NOWHERE = frozenset(

@@ -11,7 +11,7 @@ import pytest
 
 from frameworks.exported_trl import complaints, differing, givens, read_again
 from frameworks.trl_plans import drawn
-from planner.frameworks.trl.importer import method_of, read_launch
+from planner.frameworks.trl.importer import imported, method_of, takes
 from planner.frameworks.trl.settings import all_settings
 from planner.importer.given import Given, Launch, Open, Place, Word
 from planner.importer.reading import Reading
@@ -38,7 +38,7 @@ def launch_of(line: str, **environment: str) -> Launch:
 
 def read(line: str, files: Mapping[str, Any] | None = None, **environment: str) -> Reading:
     made = {name: givens(values) for name, values in (files or {}).items()}
-    return read_launch(launch_of(line, **environment), made)
+    return imported(launch_of(line, **environment), made)
 
 
 def fields(reading: Reading, *names: str) -> tuple[Any, ...]:
@@ -220,6 +220,18 @@ def test_a_file_that_is_not_beside_is_asked_for() -> None:
     assert reading.unknown == []
 
 
+def test_what_is_trls_and_what_of_it_is_planned() -> None:
+    assert takes(launch_of("trl kto --beta 0.1")) and takes(launch_of("trl.scripts.grpo"))
+    assert not takes(launch_of("torchrun -- train.py --beta 0.1"))
+    assert not takes(launch_of("verl.trainer.main_ppo"))
+    kto = imported(launch_of("trl kto --beta 0.1"))
+    assert kto.plan == {} and [entry.name for entry in kto.unknown] == ["beta"]
+    assert kto.messages == ["trl kto is not planned: its settings are listed as they stand."]
+    # A script of a trainer's name, told what that trainer takes, is taken for one.
+    told = "torchrun -- src/grpo.py --num_generations 4 --max_completion_length 9"
+    assert not takes(launch_of(told)) and takes(launch_of(f"{told} --beta 0"))
+
+
 @pytest.mark.parametrize(
     ("name", "known"),
     [
@@ -263,7 +275,7 @@ def test_what_a_setting_rests_on_is_asked_for_or_listed() -> None:
         Word("--num_generations"), Word("", None, (Open("GROUP"),)),
         Word("--beta"), Word("0.02", Place("run.sh", 3, 20, 24), (Open("BETA", "0.02"),)),
     )
-    reading = read_launch(Launch("trl grpo", words), {})
+    reading = imported(Launch("trl grpo", words), {})
     asked = {entry.name: entry.asked for entry in reading.open if entry.fields}
     assert asked["num_generations"] and not asked["beta"]
     # TRL's own default until somebody says it.
@@ -280,7 +292,7 @@ def test_the_place_of_a_value_is_its_own(tmp_path: Path) -> None:
         begin = text.index(part, at)
         at = begin + len(part)
         words.append(Word(part, Place("run.sh", 1, begin, at)))
-    reading = read_launch(Launch("trl grpo", tuple(words)), {})
+    reading = imported(Launch("trl grpo", tuple(words)), {})
     found = {entry.name: entry.place for entry in reading.understood if entry.place}
     spans = {name: text[place.start : place.end] for name, place in found.items() if place}
     assert spans["beta"] == "0.5" and spans["reward_funcs"] == "a.b c.d"
@@ -342,14 +354,14 @@ def test_a_server_has_gpus_of_its_own() -> None:
         "accelerate launch --num_processes 6 -- trl.scripts.grpo --use_vllm --vllm_mode server "
         "--num_generations 6 --max_completion_length 500",
     )
-    alone = read_launch(trainer, {})
+    alone = imported(trainer, {})
     asks = {field for entry in alone.open for field in entry.fields}
     assert {"rollout_gpus", "prompt_tokens", "gpus"} <= asks
     server = (
         "trl vllm-serve --model x/y --tensor_parallel_size 2 --gpu-memory-utilization 0.9 "
         "--max_model_len 2000 --enforce-eager"
     )
-    reading = read_launch(trainer, {}, [launch_of(server)])
+    reading = imported(trainer, {}, [launch_of(server)])
     assert fields(reading, "gpus", "rollout_gpus", "rollout_tensor_parallel") == (8, 2, 2)
     assert fields(reading, "prompt_tokens", "enforce_eager") == (1500, True)
     assert reading.plan["rollout"] == "vllm-separate"
@@ -371,7 +383,7 @@ def test_any_value_of_any_setting_is_read_or_named() -> None:
                 Given("use_vllm", True), Given("use_peft", True), Given(row.name, value),
                 Given("model_name_or_path", "Qwen/Qwen2.5-0.5B"),
             )
-            reading = read_launch(launch, {"c.yaml": config})
+            reading = imported(launch, {"c.yaml": config})
             lists = (reading.understood, reading.beyond, reading.open, reading.unknown,
                      reading.no_effect, reading.from_defaults)
             found = {entry.name for entries in lists for entry in entries}

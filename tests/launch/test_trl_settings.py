@@ -19,7 +19,7 @@ from frameworks.exported_trl import givens, launched
 from frameworks.trl_plans import drawn
 from launch.running import Worker, read_by_trl
 from planner.frameworks.trl.adapters import PEFTS_OWN
-from planner.frameworks.trl.importer import read_launch
+from planner.frameworks.trl.importer import imported
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect, training_settings
 from planner.frameworks.trl.trainers.grpo import VARIATIONS
@@ -165,7 +165,7 @@ def test_auto_is_what_transformers_puts_there(
     told = {"c.yaml": givens({**arguments, "dtype": "bfloat16"}), "ds.json": givens(config)}
     words = tuple(Word(text) for text in ("--config", "c.yaml", "--deepspeed", "ds.json"))
     torchrun = (("torchrun", (Word("--nproc_per_node=4"),)),)
-    reading = read_launch(Launch("trl.scripts.sft", words, torchrun), told)
+    reading = imported(Launch("trl.scripts.sft", words, torchrun), told)
     stops = [entry for entry in reading.beyond if "transformers stops" in entry.why]
     assert len(stops) == len(theirs["mismatches"])
     made = theirs["config"]
@@ -220,7 +220,7 @@ def test_the_parsers_make_of_an_export_what_the_rows_make(trl: Worker, tmp_path:
         folder = tmp_path / str(number)
         reply = read_by_trl(trl, folder, export(plan, "trl"), plan)
         assert "error" not in reply, reply
-        reading = read_launch(*launched(folder, plan))
+        reading = imported(*launched(folder, plan))
         ours = {row.name: row.default for row in all_settings(plan.method)}
         told = [*reading.understood, *reading.beyond, *reading.from_defaults]
         ours |= {entry.name: entry.value for entry in told}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
@@ -27,6 +28,7 @@ from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
 
 Files = Mapping[str, Sequence[Given]]
+NOTHING: Files = MappingProxyType({})
 
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
@@ -45,6 +47,12 @@ def classes() -> dict[str, str]:
     """Methods by the class of their arguments: ``GRPOConfig``."""
     trainers = {name: trainer_of(FRAMEWORK.name, name).own for name in methods()}
     return {own.config: name for name, own in trainers.items() if own is not None}
+
+
+def takes(launch: Launch, files: Files = NOTHING) -> bool:
+    """Whether a launch is of TRL, whatever it trains."""
+    own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
+    return own or bool(method_of(launch, files))
 
 
 def method_of(launch: Launch, files: Files) -> str:
@@ -71,17 +79,26 @@ def _speaks(launch: Launch, files: Files, method: str) -> bool:
     return len({one.name for one in told} & known) >= 3
 
 
-def read_launch(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
+def imported(
+    launch: Launch, files: Files = NOTHING, servers: Iterable[Launch] = ()
+) -> Reading:
     """A plan's fields, as far as a launch and its files say them.
 
+    A trainer of TRL's that is not planned gives no field: its settings are listed as unknown.
+
     Args:
-        launch: One that :func:`method_of` knows.
+        launch: One that this module :func:`takes`.
         files: What files give, by the paths that the launch has for them or their last parts: its
             ``--config``, accelerate's and DeepSpeed's files, its script's arguments by class
             (``GRPOConfig.beta``).
         servers: Launches of an engine's server beside it.
     """
     method = method_of(launch, files)
+    if not method:
+        reading = read((), (), as_settings(flags(launch.arguments, ())))
+        own = f"{launch.program} is not planned: its settings are listed as they stand."
+        reading.messages.append(own)
+        return reading
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
