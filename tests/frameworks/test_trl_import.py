@@ -178,6 +178,29 @@ def test_how_processes_share_the_state(line: str, expected: tuple[Any, ...]) -> 
     assert ("gpus" in asks) == (expected[0] is None)
 
 
+FSDP = "accelerate launch --use_fsdp --fsdp_version 2 --num_processes 4 -- trl.scripts.sft "
+DDP = "torchrun --nproc_per_node 4 -- trl.scripts.sft "
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # TRL loads in fp32 and computes in bf16 for want of a word.
+        (DDP, ("bf16", "fp32", "compute")),
+        (DDP + "--dtype bfloat16", ("bf16", "none", "compute")),
+        (DDP + "--bf16 false", ("fp32", "none", "compute")),
+        (DDP + "--fp16", ("fp16", "fp32", "compute")),
+        (FSDP + "--dtype bfloat16", ("bf16", "fp32", "compute")),
+        (FSDP + "--dtype bfloat16 --bf16 false", ("bf16", "none", "compute")),
+        (DDP + "--use_peft", ("bf16", "fp32", "fp32")),
+        (DDP + "--use_peft --torch_dtype torch.bfloat16", ("bf16", "fp32", "compute")),
+        (DDP + "--use_peft --load_in_4bit --dtype bfloat16", ("bf16", "none", "compute")),
+    ],
+)
+def test_dtypes_come_of_several_settings(line: str, expected: tuple[str, ...]) -> None:
+    assert fields(read(line), "dtype", "master_dtype", "base_dtype") == expected
+
+
 def test_deepspeeds_file_and_what_transformers_puts_for_auto() -> None:
     zero = {
         "train_batch_size": "auto",
