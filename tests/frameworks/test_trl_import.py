@@ -279,7 +279,10 @@ def test_a_python_scripts_arguments_are_settings() -> None:
         "LoraConfig.r": 64,
         "LoraConfig.target_modules": ["q_proj", "k_proj"],
         "LoraConfig.task_type": "CAUSAL_LM",
-        "GRPOTrainer.model": "Qwen/Qwen2.5-0.5B",
+        "LoraConfig.bias": "none",
+        "GRPOTrainer.0": "Qwen/Qwen2.5-0.5B",
+        "trl.SFTConfig.max_length": 99,
+        "AutoTokenizer.from_pretrained.0": "somebody/else",
     }
     line = "accelerate launch --num_processes 2 -- train.py"
     reading = read(line, {"train.py": script})
@@ -289,8 +292,22 @@ def test_a_python_scripts_arguments_are_settings() -> None:
         "lora", 64, "q_proj,k_proj"
     )
     assert fields(reading, "dtype", "base_dtype") == ("bf16", "compute")
-    assert reading.unknown == []
+    assert {one.name for one in reading.unknown} == {"LoraConfig.bias", "trl.SFTConfig.max_length"}
     assert method_of(launch_of(line), {}) == ""
+    loaded = {
+        "AutoModelForCausalLM.from_pretrained.0": "Qwen/Qwen3-4B",
+        "AutoModelForCausalLM.from_pretrained.torch_dtype": "torch.bfloat16",
+        "trl.SFTConfig.max_length": 100,
+    }
+    reading = read(line, {"train.py": loaded})
+    assert fields(reading, "method", "model", "dtype", "master_dtype") == (
+        "sft", "Qwen/Qwen3-4B", "bf16", "none"
+    )
+    assert reading.messages == []
+    del loaded["AutoModelForCausalLM.from_pretrained.torch_dtype"]
+    reading = read(line, {"train.py": loaded})
+    assert "dtype" not in reading.plan
+    assert any("checkpoint's own" in entry.why for entry in reading.beyond)
 
 
 def test_what_a_setting_rests_on_is_asked_for_or_listed() -> None:

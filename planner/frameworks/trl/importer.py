@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
+from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
@@ -61,7 +61,7 @@ def method_of(launch: Launch, files: Files) -> str:
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (one.name.partition(".")[0] for one in _beside(files, launch.program))
+    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
     named = next((by_class[name] for name in found if name in by_class), "")
     if named or program.startswith("trl "):
         return named or scripts.get(program.removeprefix("trl "), "")
@@ -89,8 +89,8 @@ def imported(
     Args:
         launch: One that this module :func:`takes`.
         files: What files give, by the paths that the launch has for them or their last parts: its
-            ``--config``, accelerate's and DeepSpeed's files, its script's arguments by class
-            (``GRPOConfig.beta``).
+            ``--config``, accelerate's and DeepSpeed's files, its script's arguments by call
+            (``GRPOConfig.beta``, ``GRPOTrainer.0``).
         servers: Launches of an engine's server beside it.
     """
     method = method_of(launch, files)
@@ -102,26 +102,29 @@ def imported(
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
-    told = [*_told(launch, files, table, absent), *_served(servers), *_variables(launch, table)]
+    told = [*_told(launch, files, method, table, absent), *_served(servers)]
     told, sharing = shared(
         map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
     )
     defaults = {**_launcher(launch).defaults, **sharing}
     rows = with_defaults(map(held, table.values()), defaults)
-    givens = [*of_kinds(gathered(told, rows), rows, wrong)]
+    givens = [*of_kinds(gathered((*told, *_variables(launch, table)), rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
     reading.open += absent
-    for one in givens:
-        if one.name in {row.name for row in OLDER}:
-            own = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
-            reading.messages.append(f"{one.name} is no setting of {own}, whose step a plan has.")
-    if any(_head(one) == ENV for one in givens):
-        reading.messages.append("Variables of a configuration's env block are not taken.")
+    reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
     return reading
+
+
+def _remarks(givens: Sequence[Given]) -> Iterator[str]:
+    newest = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
+    for name in sorted({one.name for one in givens} & {row.name for row in OLDER}):
+        yield f"{name} is no setting of {newest}, whose step a plan has."
+    if any(_head(one) == ENV for one in givens):
+        yield "Variables of a configuration's env block are not taken."
 
 
 def _launcher(launch: Launch) -> Started:
@@ -149,7 +152,7 @@ def _beside(files: Files, path: str) -> Sequence[Given]:
 
 
 def _told(
-    launch: Launch, files: Files, table: Mapping[str, Setting], absent: list[Entry]
+    launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
     """All that the launch says, in the order in which the last word counts."""
     known = {*table, *no_effect()}
@@ -160,7 +163,8 @@ def _told(
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
-    said = [*of_script(script), *as_settings(found), *as_settings(own)]
+    arguments = next(name for name, known in classes().items() if known == method)
+    said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
     rest = [one for one in said if one not in by_script]
     by_trl = launch.program.startswith("trl ")
