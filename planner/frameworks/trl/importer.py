@@ -30,6 +30,8 @@ from planner.values.setting import Setting
 Files = Mapping[str, Sequence[Given]]
 NOTHING: Files = MappingProxyType({})
 
+REWARD = "REWARD_URL"
+"""The variable by which a reward file of our own finds its service."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -108,7 +110,8 @@ def imported(
     )
     defaults = {**_launcher(launch).defaults, **sharing}
     rows = with_defaults(map(held, table.values()), defaults)
-    givens = [*of_kinds(gathered((*told, *_variables(launch, table)), rows), rows, wrong)]
+    told = _once((*told, *_variables(launch, table)), table)
+    givens = [*of_kinds(gathered(told, rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
     reading.open += absent
@@ -214,8 +217,18 @@ def _served(servers: Iterable[Launch]) -> Iterator[Given]:
 
 def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
     for name, word in launch.environment.items():
-        if f"environment.{name}" in table or name.startswith("ACCELERATE_"):
-            yield Given(f"environment.{name}", word.text, word.place, word.opens)
+        setting = f"environment.{name}"
+        if name == REWARD:  # that there is one says all
+            yield Given(setting, word.text or f"${name}", word.place)
+        elif setting in table or name.startswith("ACCELERATE_"):
+            yield Given(setting, word.text, word.place, word.opens)
+
+
+def _once(givens: Iterable[Given], table: Mapping[str, Setting]) -> list[Given]:
+    """Of what has no row the last word alone: nothing hangs on the others."""
+    told = [*givens]
+    last = {one.name: at for at, one in enumerate(told)}
+    return [one for at, one in enumerate(told) if one.name in table or last[one.name] == at]
 
 
 def _loaded_wide(reading: Reading) -> Iterator[Entry]:
