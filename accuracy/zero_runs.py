@@ -36,7 +36,8 @@ from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.phases import UPDATE, Phases
 from planner.frameworks.trl.run.seams import engine, kernels
-from planner.launch.huggingface.accelerate import DEEPSPEED, accelerate_files
+from planner.launch.huggingface.accelerate import accelerate_files
+from planner.launch.huggingface.deepspeed import DEEPSPEED
 from planner.launch.huggingface.processes import training_gpus
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled

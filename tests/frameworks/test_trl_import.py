@@ -11,7 +11,7 @@ import pytest
 
 from frameworks.exported_trl import complaints, differing, givens, read_again
 from frameworks.trl_plans import drawn
-from planner.frameworks.trl.importer import method_of, imported
+from planner.frameworks.trl.importer import imported, method_of, takes
 from planner.frameworks.trl.settings import all_settings
 from planner.importer.given import Given, Launch, Open, Place, Word
 from planner.importer.reading import Reading
@@ -178,6 +178,29 @@ def test_how_processes_share_the_state(line: str, expected: tuple[Any, ...]) -> 
     assert ("gpus" in asks) == (expected[0] is None)
 
 
+FSDP = "accelerate launch --use_fsdp --fsdp_version 2 --num_processes 4 -- trl.scripts.sft "
+DDP = "torchrun --nproc_per_node 4 -- trl.scripts.sft "
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # TRL loads in fp32 and computes in bf16 for want of a word.
+        (DDP, ("bf16", "fp32", "compute")),
+        (DDP + "--dtype bfloat16", ("bf16", "none", "compute")),
+        (DDP + "--bf16 false", ("fp32", "none", "compute")),
+        (DDP + "--fp16", ("fp16", "fp32", "compute")),
+        (FSDP + "--dtype bfloat16", ("bf16", "fp32", "compute")),
+        (FSDP + "--dtype bfloat16 --bf16 false", ("bf16", "none", "compute")),
+        (DDP + "--use_peft", ("bf16", "fp32", "fp32")),
+        (DDP + "--use_peft --torch_dtype torch.bfloat16", ("bf16", "fp32", "compute")),
+        (DDP + "--use_peft --load_in_4bit --dtype bfloat16", ("bf16", "none", "compute")),
+    ],
+)
+def test_dtypes_come_of_several_settings(line: str, expected: tuple[str, ...]) -> None:
+    assert fields(read(line), "dtype", "master_dtype", "base_dtype") == expected
+
+
 def test_deepspeeds_file_and_what_transformers_puts_for_auto() -> None:
     zero = {
         "train_batch_size": "auto",
@@ -220,6 +243,18 @@ def test_a_file_that_is_not_beside_is_asked_for() -> None:
     assert reading.unknown == []
 
 
+def test_what_is_trls_and_what_of_it_is_planned() -> None:
+    assert takes(launch_of("trl kto --beta 0.1")) and takes(launch_of("trl.scripts.grpo"))
+    assert not takes(launch_of("torchrun -- train.py --beta 0.1"))
+    assert not takes(launch_of("verl.trainer.main_ppo"))
+    kto = imported(launch_of("trl kto --beta 0.1"))
+    assert kto.plan == {} and [entry.name for entry in kto.unknown] == ["beta"]
+    assert kto.messages == ["trl kto is not planned: its settings are listed as they stand."]
+    # A script of a trainer's name, told what that trainer takes, is taken for one.
+    told = "torchrun -- src/grpo.py --num_generations 4 --max_completion_length 9"
+    assert not takes(launch_of(told)) and takes(launch_of(f"{told} --beta 0"))
+
+
 @pytest.mark.parametrize(
     ("name", "known"),
     [
@@ -244,7 +279,10 @@ def test_a_python_scripts_arguments_are_settings() -> None:
         "LoraConfig.r": 64,
         "LoraConfig.target_modules": ["q_proj", "k_proj"],
         "LoraConfig.task_type": "CAUSAL_LM",
-        "GRPOTrainer.model": "Qwen/Qwen2.5-0.5B",
+        "LoraConfig.bias": "none",
+        "GRPOTrainer.0": "Qwen/Qwen2.5-0.5B",
+        "trl.SFTConfig.max_length": 99,
+        "AutoTokenizer.from_pretrained.0": "somebody/else",
     }
     line = "accelerate launch --num_processes 2 -- train.py"
     reading = read(line, {"train.py": script})
@@ -254,8 +292,22 @@ def test_a_python_scripts_arguments_are_settings() -> None:
         "lora", 64, "q_proj,k_proj"
     )
     assert fields(reading, "dtype", "base_dtype") == ("bf16", "compute")
-    assert reading.unknown == []
+    assert {one.name for one in reading.unknown} == {"LoraConfig.bias", "trl.SFTConfig.max_length"}
     assert method_of(launch_of(line), {}) == ""
+    loaded = {
+        "AutoModelForCausalLM.from_pretrained.0": "Qwen/Qwen3-4B",
+        "AutoModelForCausalLM.from_pretrained.torch_dtype": "torch.bfloat16",
+        "trl.SFTConfig.max_length": 100,
+    }
+    reading = read(line, {"train.py": loaded})
+    assert fields(reading, "method", "model", "dtype", "master_dtype") == (
+        "sft", "Qwen/Qwen3-4B", "bf16", "none"
+    )
+    assert reading.messages == []
+    del loaded["AutoModelForCausalLM.from_pretrained.torch_dtype"]
+    reading = read(line, {"train.py": loaded})
+    assert "dtype" not in reading.plan
+    assert any("checkpoint's own" in entry.why for entry in reading.beyond)
 
 
 def test_what_a_setting_rests_on_is_asked_for_or_listed() -> None:

@@ -238,6 +238,38 @@ def test_the_parsers_make_of_an_export_what_the_rows_make(trl: Worker, tmp_path:
     assert {"num_processes", "fsdp_version", "fsdp_offload_params", "mixed_precision"} <= seen
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--per-device-train-batch-size=2 --num_generations 4",
+        "--no_gradient_checkpointing --use_vllm --fp16",
+        "--reward_funcs a.b c.d --max_compl 77 --beta=0.1",
+        "--use_peft --lora_target_modules q_proj k_proj --lora-r 8 --bf16 no",
+        "--max_steps -1 --epsilon_high 0.3 --save_strategy no --report_to none",
+    ],
+)
+def test_flags_are_taken_apart_as_the_parser_does(
+    trl: Worker, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "accelerate.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 4\n")
+    words = ["--output_dir", "out", *line.split()]
+    asked = {"arguments": words, "program": "", "launcher": [], "folder": str(tmp_path)}
+    reply = trl.ask({**asked, "method": "grpo", "processes": 4})
+    assert "error" not in reply, reply
+    launch = Launch(
+        "trl.scripts.grpo",
+        tuple(map(Word, words)),
+        (("torchrun", (Word("--nproc_per_node=4"),)),),
+    )
+    reading = imported(launch)
+    assert reading.unknown == []
+    told = [one for one in (*reading.understood, *reading.beyond) if one.name[:10] != "accelerate"]
+    assert len(told) >= 2
+    for one in told:
+        if one.name not in MADE:
+            assert _plain(reply["values"][one.name]) == _plain(one.value), one.name
+
+
 def _plain(value: Any) -> Any:
     """A list of one is its only text, as ``ModelConfig`` makes it; enums come as their values."""
     if isinstance(value, list) and len(value) == 1:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
+from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
@@ -27,7 +28,10 @@ from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
 
 Files = Mapping[str, Sequence[Given]]
+NOTHING: Files = MappingProxyType({})
 
+REWARD = "REWARD_URL"
+"""The variable by which a reward file of our own finds its service."""
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
 ENV = "env"
@@ -49,26 +53,27 @@ def classes() -> dict[str, str]:
     return {own.config: name for name, own in trainers.items() if own is not None}
 
 
-def takes(launch: Launch, files: Files) -> bool:
-    """Whether a command trains by TRL."""
-    return bool(method_of(launch, files))
+def takes(launch: Launch, files: Files = NOTHING) -> bool:
+    """Whether a launch is of TRL, whatever it trains."""
+    own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
+    return own or bool(method_of(launch, files))
 
 
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration or a script which is given by itself."""
+    by_class = {method: config for config, method in classes().items()}
     for name, givens in files.items():
         launch = Launch(name, ())
         if takes(launch, files):
             return launch
         told = {one.name for one in givens}
-        by_class = {method: config for config, method in classes().items()}
-        methods_by_fit = sorted(
-            by_class, key=lambda method: -len(told & {row.name for row in all_settings(method)})
-        )
-        best = methods_by_fit[0]
-        if len(told & {row.name for row in all_settings(best)}) >= FEW:
+        known = {
+            method: len(told & {row.name for row in all_settings(method)}) for method in by_class
+        }
+        best = max(known, key=known.__getitem__)
+        if known[best] >= FEW:
             script = by_class[best].removesuffix("Config").lower()
-            return Launch(f"trl {script}", (Word("--config"), Word(name)))
+            return Launch(f"{FRAMEWORK.name} {script}", (Word("--config"), Word(name)))
     return None
 
 
@@ -88,7 +93,7 @@ def method_of(launch: Launch, files: Files) -> str:
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (one.name.partition(".")[0] for one in _beside(files, launch.program))
+    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
     named = next((by_class[name] for name in found if name in by_class), "")
     if named or program.startswith("trl "):
         return named or scripts.get(program.removeprefix("trl "), "")
@@ -106,40 +111,53 @@ def _speaks(launch: Launch, files: Files, method: str) -> bool:
     return len({one.name for one in told} & known) >= FEW
 
 
-def imported(launch: Launch, files: Files, servers: Iterable[Launch] = ()) -> Reading:
+def imported(
+    launch: Launch, files: Files = NOTHING, servers: Iterable[Launch] = ()
+) -> Reading:
     """A plan's fields, as far as a launch and its files say them.
 
+    A trainer of TRL's that is not planned gives no field: its settings are listed as unknown.
+
     Args:
-        launch: One that :func:`takes` takes.
+        launch: One that this module :func:`takes`.
         files: What files give, by the paths that the launch has for them or their last parts: its
-            ``--config``, accelerate's and DeepSpeed's files, its script's arguments by class
-            (``GRPOConfig.beta``).
+            ``--config``, accelerate's and DeepSpeed's files, its script's arguments by call
+            (``GRPOConfig.beta``, ``GRPOTrainer.0``).
         servers: Launches of an engine's server beside it.
     """
     method = method_of(launch, files)
+    if not method:
+        reading = read((), (), as_settings(flags(launch.arguments, ())))
+        own = f"{launch.program} is not planned: its settings are listed as they stand."
+        reading.messages.append(own)
+        return reading
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
-    told = [*_told(launch, files, table, absent), *_served(servers), *_variables(launch, table)]
+    told = [*_told(launch, files, method, table, absent), *_served(servers)]
     told, sharing = shared(
         map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
     )
     defaults = {**_launcher(launch).defaults, **sharing}
     rows = with_defaults(map(held, table.values()), defaults)
+    told = _once((*told, *_variables(launch, table)), table)
     givens = [*of_kinds(gathered(told, rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)
     reading.beyond += wrong
     reading.open += absent
-    for one in givens:
-        if one.name in {row.name for row in OLDER}:
-            own = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
-            reading.messages.append(f"{one.name} is no setting of {own}, whose step a plan has.")
-    if any(_head(one) == ENV for one in givens):
-        reading.messages.append("Variables of a configuration's env block are not taken.")
+    reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
     return reading
+
+
+def _remarks(givens: Sequence[Given]) -> Iterator[str]:
+    newest = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
+    for name in sorted({one.name for one in givens} & {row.name for row in OLDER}):
+        yield f"{name} is no setting of {newest}, whose step a plan has."
+    if any(_head(one) == ENV for one in givens):
+        yield "Variables of a configuration's env block are not taken."
 
 
 def _launcher(launch: Launch) -> Started:
@@ -167,7 +185,7 @@ def _beside(files: Files, path: str) -> Sequence[Given]:
 
 
 def _told(
-    launch: Launch, files: Files, table: Mapping[str, Setting], absent: list[Entry]
+    launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
     """All that the launch says, in the order in which the last word counts."""
     known = {*table, *no_effect()}
@@ -178,7 +196,8 @@ def _told(
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
-    said = [*of_script(script), *as_settings(found), *as_settings(own)]
+    arguments = next(name for name, known in classes().items() if known == method)
+    said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
     rest = [one for one in said if one not in by_script]
     by_trl = launch.program.startswith("trl ")
@@ -228,8 +247,18 @@ def _served(servers: Iterable[Launch]) -> Iterator[Given]:
 
 def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
     for name, word in launch.environment.items():
-        if f"environment.{name}" in table or name.startswith("ACCELERATE_"):
-            yield Given(f"environment.{name}", word.text, word.place, word.opens)
+        setting = f"environment.{name}"
+        if name == REWARD:  # that there is one says all
+            yield Given(setting, word.text or f"${name}", word.place)
+        elif setting in table or name.startswith("ACCELERATE_"):
+            yield Given(setting, word.text, word.place, word.opens)
+
+
+def _once(givens: Iterable[Given], table: Mapping[str, Setting]) -> list[Given]:
+    """Of what has no row the last word alone: nothing hangs on the others."""
+    told = [*givens]
+    last = {one.name: at for at, one in enumerate(told)}
+    return [one for at, one in enumerate(told) if one.name in table or last[one.name] == at]
 
 
 def _loaded_wide(reading: Reading) -> Iterator[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -59,23 +60,51 @@ def as_settings(givens: Iterable[Given]) -> Iterator[Given]:
         yield of_trainer(replace(one, name=RENAMED.get(one.name, one.name)))
 
 
-def of_script(givens: Iterable[Given]) -> Iterator[Given]:
-    """Arguments by class, as settings; a class that is none of a trainer's keeps its name."""
-    adapters = False
-    for one in flat(givens):
-        owner, _, name = one.name.partition(".")
+CALL = re.compile(r"\w*(Config|Arguments|Trainer)|from_pretrained")
+"""Calls of a Python script whose arguments are settings."""
+ADAPTED = re.compile(r"lora_|load_in_|use_|bnb_")
+LOADED = {"0": MODEL[0], "pretrained_model_name_or_path": MODEL[0], "dtype": "dtype"} | {
+    name: name for name in ("torch_dtype", "attn_implementation")
+}
+"""Arguments of a model's ``from_pretrained``."""
+
+
+def owner_of(name: str) -> tuple[str, str]:
+    """The call and the argument of ``trl.GRPOConfig.beta``; of a loader the class as well."""
+    parts = name.split(".")
+    if "from_pretrained" in parts:
+        at = parts.index("from_pretrained")
+        return ".".join(parts[max(0, at - 1) : at + 1]), ".".join(parts[at + 1 :])
+    at = next((at for at, part in enumerate(parts) if CALL.fullmatch(part)), 0)
+    return parts[at], ".".join(parts[at + 1 :])
+
+
+def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
+    """A Python script's arguments by call, as settings; what is none of a run keeps its name.
+
+    Args:
+        givens: named by call and argument, an argument without a name by its position.
+        arguments: the class of the trainer's own.
+    """
+    adapters, told = False, [*flat(givens)]
+    names = [one.name for one in told]
+    for one in told:
+        owner, name = owner_of(one.name)
+        found = one.name
         if owner in ("LoraConfig", "BitsAndBytesConfig"):
             if owner == "LoraConfig" and not adapters:
                 adapters = True
-                yield Given("use_peft", True, one.place)
-            known = name in PEFT or name.startswith(("lora_", "load_in_", "use_", "bnb_"))
-            found = PEFT.get(name, name) if known else one.name
-        elif owner.endswith("Trainer") and name == "model":
-            found = "model_name_or_path"
+                yield Given("use_peft", True)
+            known = name in PEFT or ADAPTED.match(name)
+            found = PEFT.get(name, name) if known else found
+        elif owner.endswith("Trainer"):
+            found = MODEL[0] if name in ("0", "model") and not one.opens else f"trainer.{name}"
         elif owner.endswith("from_pretrained"):
-            found = {"": "model_name_or_path", "dtype": "dtype"}.get(name, name)
-        elif owner.endswith(("Config", "Arguments")):
+            model = "Model" in owner and "Sequence" not in owner
+            found = LOADED.get(name, found) if model else f"trainer.{name}"
+            said = {argument for call, argument in map(owner_of, names) if call == owner}
+            if found == MODEL[0] and not said & {"dtype", "torch_dtype"}:
+                yield Given("dtype", "auto")  # transformers' own: the checkpoint's
+        elif owner in (arguments, "TrainingArguments", "ModelConfig", "ScriptArguments"):
             found = name
-        else:
-            found = one.name
         yield from as_settings([replace(one, name=found)])

@@ -171,7 +171,7 @@ def varied(variations: Mapping[str, Mapping[str, Any]]) -> tuple[Setting, ...]:
     return tuple(
         row(FILE.format(line), name, default, "variation", write=_told(name), read=how)
         for line, name, default, how in (
-            (801, "loss_type", "dapo", read),
+            (801, "loss_type", None, read),
             (789, "scale_rewards", "group", None),
             (760, "importance_sampling_level", "token", None),
             (693, "epsilon", 0.2, None),

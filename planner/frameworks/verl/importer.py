@@ -19,9 +19,9 @@ from planner.frameworks.verl.settings.engine import OPTIM, looped
 from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
-from planner.frameworks.verl.settings.rows import CRITIC, MODEL
+from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.importer.given import Given, Launch, Open
+from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
 from planner.values.setting import Setting
@@ -59,6 +59,10 @@ GPU = Entry("gpu", None, ("gpu",), opens=(Open("type of the GPUs"),))
 """No script says it."""
 NODE = Entry("gpus_per_node", None, ("gpus_per_node",), opens=(Open("GPUs of a whole node"),))
 """Of a run on a part of one."""
+OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
+"""What names of a configuration of verl's trainer begin with."""
+FEW = 3
+"""As many of them make a file such a configuration."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
@@ -68,7 +72,17 @@ def takes(launch: Launch, files: Files = NOTHING) -> bool:
     return _module(launch).split(".")[0] == FRAMEWORK.name
 
 
-def imported(launch: Launch, files: Files = NOTHING) -> Reading:
+def alone(files: Files) -> Launch | None:
+    """The command that takes a configuration of verl's trainer, where one is given by itself."""
+    for path, givens in files.items():
+        if sum(one.name.startswith(OWN) for one in givens) >= FEW:
+            return Launch(next(iter(PROGRAMS)), (Word("--config-name"), Word(_stem(path))))
+    return None
+
+
+def imported(
+    launch: Launch, files: Files = NOTHING, servers: Iterable[Launch] = ()
+) -> Reading:
     """What a command of verl says of a plan.
 
     A program of verl's that is not planned gives no field: its settings are listed as unknown.
@@ -76,6 +90,7 @@ def imported(launch: Launch, files: Files = NOTHING) -> Reading:
     Args:
         launch: One that this module :func:`takes`.
         files: What files give, by their paths: the one that ``--config-name`` asks for.
+        servers: Launches beside it, of which verl needs none.
     """
     words = parsed(launch.arguments)
     module = _module(launch)
@@ -88,6 +103,16 @@ def imported(launch: Launch, files: Files = NOTHING) -> Reading:
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
+
+
+def rows(launch: Launch, files: Files) -> Sequence[Setting]:
+    """The table."""
+    return SETTINGS
+
+
+def words(row: Setting, value: object) -> tuple[str, ...]:
+    """A setting as an argument of the command."""
+    return (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
 
 
 def _configured(words: Words, files: Files) -> list[Given]:
@@ -104,9 +129,10 @@ def _configured(words: Words, files: Files) -> list[Given]:
     told = [given.value for given in own if given.name == "defaults"]
     bases = [base for value in told if isinstance(value, list) for base in value]
     engine = [CONFIGS[base] for base in bases if isinstance(base, str) and base in CONFIGS]
-    if engine:
+    whole = not told and sum(one.name.startswith(OWN) for one in own) >= FEW
+    if engine or whole:
         found = [given for given in own if not given.name.startswith(("defaults", "hydra."))]
-        return [Given("model_engine", engine[0]), *found]
+        return [*(Given("model_engine", one) for one in engine[:1]), *found]
     words.messages.append(
         f"{name[:80]} is no configuration of verl's, nor beside the script and based on one: what "
         "it says is not read, and defaults are verl's. Give the file, too."
