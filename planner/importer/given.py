@@ -79,13 +79,14 @@ class Piece:
 
     def part(self, start: int, end: int) -> Piece:
         """Some of its characters; of a literal that is written in other characters, no place."""
-        whole = (start, end) == (0, len(self.text))
+        if start == 0 and end == len(self.text):
+            return self
         place = self.place
-        if place and not whole:
-            verbatim = place.end - place.start == len(self.text)
+        if place and place.end - place.start != len(self.text):
+            place = None
+        elif place:
             line, begin = place.line + self.text.count("\n", 0, start), place.start
-            place = replace(place, line=line, start=begin + start, end=begin + end)
-            place = place if verbatim else None
+            place = Place(place.file, line, begin + start, begin + end, place.forms)
         written = place if self.written == self.place else self.written
         return Piece(self.text[start:end], place, written, self.opens)
 
@@ -125,6 +126,9 @@ class Word:
 
 def of_pieces(pieces: Sequence[Piece], written: Place | None = None) -> Word:
     """A word of these; ``written`` is where it stands, else that follows from theirs."""
+    if len(pieces) == 1:
+        one = pieces[0]
+        return Word(one.text, one.place, one.opens, (one,), written or one.written)
     opens = tuple(dict.fromkeys(one for piece in pieces for one in piece.opens))
     place = _together([piece.place for piece in pieces])
     own = [piece.written for piece in pieces]

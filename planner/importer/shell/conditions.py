@@ -254,7 +254,7 @@ class _Double(_Test):
             subject = self.known(left)
             pattern = self.expander.pattern(right, self.opens)
             cost = (len(pattern) + 1) * (len(subject) + 1)
-            self.expander.state.effort.spend(cost, self.expander.source, self.at)
+            self.expander.state.effort.spend(cost)
             return patterns.matches(pattern, subject) != (operator_text == "!=")
         if operator_text in NUMBERS:
             a, first_opens = self.expander.value(self.expander.text(first), first.start)

@@ -90,7 +90,7 @@ class Expander:
             if found.start(1) < found.end(1)
             for piece in word.part(found.start(1), found.end(1)).pieces
         ]
-        self.state.effort.spend(len(word.pieces) * word.text.count("\n"), self.source, 0)
+        self.state.effort.spend(len(word.pieces) * word.text.count("\n"))
         return of_pieces(pieces)
 
     def runs(self, raw: Raw, opens: list[Open]) -> list[tuple[str, bool]]:
@@ -126,7 +126,7 @@ class Expander:
         opens = list(word.opens)
         if not word.known or len(word.text) > 10_000:
             raise UnknownError(opens)
-        self.state.effort.spend(len(word.text) + 1, self.source, at)
+        self.state.effort.spend(len(word.text) + 1)
         depth = 0
 
         def read(name: str, subscript: str | None) -> int:
@@ -144,7 +144,7 @@ class Expander:
             if not found.known:
                 raise UnknownError(opens)
             depth += 1
-            self.state.effort.spend(len(found.text) + 1, self.source, at)
+            self.state.effort.spend(len(found.text) + 1)
             if depth > MOST_DEPTH:
                 raise self.source.error(at, f"{name} stands for itself.")
             number = evaluated(found.text, read, write)
@@ -190,8 +190,14 @@ class Expander:
         return self.source.text[start:end]
 
     def _chunks(self, parts: Sequence[Part]) -> Iterator[Chunk]:
+        for chunk in self._given_by(parts):
+            if chunk is not None:
+                several = len(chunk[0].pieces) if isinstance(chunk[0], Word) else 1
+                self.state.effort.spend(several + len(chunk[0].text) // 16)
+            yield chunk
+
+    def _given_by(self, parts: Sequence[Part]) -> Iterator[Chunk]:
         for index, part in enumerate(parts):
-            self.state.effort.spend(1 + (part.end - part.start) // 4, self.source, part.start)
             if isinstance(part, Literal):
                 place = None
                 if part.form:
@@ -335,7 +341,8 @@ class Expander:
             for word in found:
                 for piece in word.pieces or (Piece("", word.place),):
                     known = word.known or all(one.default is not None for one in piece.opens)
-                    yield replace(piece, written=written), quoted or not known, not quoted and known
+                    shown = Piece(piece.text, piece.place, written, piece.opens)
+                    yield shown, quoted or not known, not quoted and known
             return
         star = quoted and (part.name == "*" or part.subscript == "*")
         separator = self._separators()[:1] if star else ""
@@ -444,7 +451,7 @@ class Expander:
         stops = frozenset("/" if operator[0] == "/" else "")
         raw = self.reader.all(*part.argument, BRACED, stops)
         pattern = self.pattern(raw)
-        self.state.effort.spend((len(pattern) + 1) * (size + 1), self.source, part.start)
+        self.state.effort.spend((len(pattern) + 1) * (size + 1) // 4)
         if operator[0] == "#":
             found = patterns.ends(pattern, text)
             return word.part(found[-1] if operator == "##" else found[0]) if found else word
@@ -467,12 +474,12 @@ class Expander:
         operator, text = part.operator, word.text
         pieces, at, kept = list[Piece](), 0, 0
         while at <= len(text):
-            self.state.effort.spend((len(pattern) + 1) * 4, self.source, part.start)
+            looked = len(text) - at if patterns.STAR in pattern else len(pattern)
+            self.state.effort.spend((len(pattern) + 1) * (looked + 1) // 4 + 1)
             if operator == "/%":
                 found = [one for one in patterns.ends(pattern, text, at) if one == len(text)]
             else:
                 found = patterns.ends(pattern, text, at)
-            self.state.effort.spend(sum(one - at for one in found[-1:]), self.source, part.start)
             if found and (found[-1] > at or (operator in ("/#", "/%"))):
                 if kept < at:
                     pieces.extend(word.part(kept, at).pieces)
@@ -495,7 +502,7 @@ class Expander:
         pattern = self.pattern(raw) or (patterns.ANY,)
         act = str.upper if part.operator[0] == "^" else str.lower
         upto = len(word.text) if len(part.operator) == 2 else 1
-        self.state.effort.spend(len(word.text) * (len(pattern) + 1), self.source, part.start)
+        self.state.effort.spend(len(word.text) * (len(pattern) + 1))
         text = "".join(
             act(one) if at < upto and patterns.matches(pattern, one) else one
             for at, one in enumerate(word.text)
@@ -521,7 +528,7 @@ class Expander:
             if current is not None:
                 only = written if last and not done else None
                 done.append(whole or of_pieces(current, only))
-                self.state.effort.spend(1 + len(done[-1].text) // 8, self.source, raw.start)
+                self.state.effort.spend(1 + len(done[-1].text) // 8)
             current = whole = None
 
         for chunk in chunks:
@@ -529,12 +536,14 @@ class Expander:
                 cut()
             elif isinstance(chunk[0], Word):
                 whole = chunk[0] if current is None else None
-                current = [*(current or []), *chunk[0].pieces]
+                current = [] if current is None else current
+                current.extend(chunk[0].pieces)
             elif not chunk[2]:
                 piece = chunk[0]
                 whole = None
                 if piece.text or chunk[1]:
-                    current = [*(current or []), piece]
+                    current = [] if current is None else current
+                    current.append(piece)
             else:
                 piece, at = chunk[0], 0
                 if not piece.text:
@@ -542,12 +551,14 @@ class Expander:
                 for found in _splits(piece.text, separators):
                     if found.start() > at or (found[0].strip() and current is None):
                         whole = None
-                        current = [*(current or []), piece.part(at, found.start())]
+                        current = [] if current is None else current
+                        current.append(piece.part(at, found.start()))
                     cut()
                     at = found.end()
                 if at < len(piece.text):
                     whole = None
-                    current = [*(current or []), piece.part(at, len(piece.text))]
+                    current = [] if current is None else current
+                    current.append(piece.part(at, len(piece.text)))
         cut(last=True)
         return done
 

@@ -70,7 +70,8 @@ class Flow(ABC):
     def statement(self, node: Any, here: Here) -> Status:
         """One statement, by its kind in the tree."""
         start, end = here.tree.span(node)
-        self.state.effort.spend(STEP, here.source, start)
+        self.state.effort.reach(here.source, start)
+        self.state.effort.spend(STEP)
         self.nested += 1
         if self.nested > MOST_STATEMENTS_DEEP:
             raise here.source.error(start, "statements are nested too deeply to be read.")
@@ -96,7 +97,7 @@ class Flow(ABC):
         opens: tuple[Open, ...],
         chosen: Callable[[], Status],
         other: Callable[[], Status],
-        skipped: str,
+        skipped: Callable[[], str],
     ) -> Status:
         """Of two branches the chosen one, and the other where that would end the script.
 
@@ -116,11 +117,12 @@ class Flow(ABC):
                 self.files = set(files)
         else:
             status = Status(True)
-        self.rest(skipped, opens)
+        self.rest(skipped(), opens)
         return status
 
     def rest(self, text: str, opens: tuple[Open, ...]) -> None:
         """What this text assigns rests on why it was skipped, or come to."""
+        self.state.effort.spend(len(text) // 16)
         for name in assigned(text):
             if variable := self.state.variables.get(name):
                 values = {key: resting(word, opens) for key, word in variable.values.items()}
@@ -165,6 +167,9 @@ def _if(flow: Flow, node: Any, here: Here) -> Status:
             otherwise = statements(one)
 
     def choose(index: int) -> Status:
+        if index > MOST_STATEMENTS_DEEP:
+            start = here.tree.span(node)[0]
+            raise here.source.error(start, "a condition has more branches than are read.")
         if index == len(branches):
             return flow.block(otherwise, here)
         condition, body = branches[index]
@@ -176,10 +181,13 @@ def _if(flow: Flow, node: Any, here: Here) -> Status:
         def second() -> Status:
             return choose(index + 1)
 
-        rest = [*(each for c, b in branches[index + 1 :] for each in (*c, *b)), *otherwise]
+        def behind() -> str:
+            rest = [each for c, b in branches[index + 1 :] for each in (*c, *b)]
+            return _text([*rest, *otherwise], here)
+
         if status.success:
-            return flow.either(status.opens, first, second, _text(rest, here))
-        return flow.either(status.opens, second, first, _text(body, here))
+            return flow.either(status.opens, first, second, behind)
+        return flow.either(status.opens, second, first, partial(_text, body, here))
 
     return choose(0)
 
@@ -206,7 +214,7 @@ def joined(flow: Flow, left: Status, operator: str, node: Any, here: Here) -> St
             done[0] = flow.statement(node, here)
             return done[0]
 
-        flow.either(opens, come_to, lambda: left, "")
+        flow.either(opens, come_to, lambda: left, str)
         return done[0] if done[0].opens or not opens else Status(done[0].success, opens)
     flow.rest(here.tree.text(node), left.opens)
     return left
@@ -249,7 +257,7 @@ def repeated(
     after: Callable[[], object] = lambda: None,
 ) -> Status:
     """A loop: once where its condition is open, and up to where a turn changes nothing more."""
-    text = _text(body, here)
+    text = partial(_text, body, here)
 
     def turn() -> Status:
         return flow.block(body, here)
@@ -257,10 +265,10 @@ def repeated(
     while True:
         status = condition()
         if status.success == until:
-            flow.rest(text, status.opens)
+            flow.rest(text() if status.opens else "", status.opens)
             return Status(True)
         variables, arguments = dict(flow.state.variables), list(flow.state.arguments)
-        flow.state.effort.spend(len(variables), here.source, 0)
+        flow.state.effort.spend(len(variables))
         left = _turn(flow, partial(flow.either, status.opens, turn, Status, text))
         after()
         same = variables == flow.state.variables and arguments == flow.state.arguments
@@ -298,7 +306,7 @@ def _for(flow: Flow, node: Any, here: Here) -> Status:
     if node.children[0].type == "select":
         words = words[:1]
     for word in words:
-        flow.state.effort.spend(STEP, here.source, here.tree.span(node)[0])
+        flow.state.effort.spend(STEP)
         flow.state.assign(name, word)
         if _turn(flow, lambda: flow.block(body, here)):
             break
@@ -389,7 +397,7 @@ def _case(flow: Flow, node: Any, here: Here) -> Status:
                 opens = (*opens, *error.opens)
                 pattern = (patterns.Token("\0"),)
             cost = (len(pattern) + 1) * (len(subject.text) + 1)
-            flow.state.effort.spend(cost, here.source, at)
+            flow.state.effort.spend(cost)
             anything = pattern == (patterns.STAR,)
             hit = hit or anything or (subject.known and patterns.matches(pattern, subject.text))
             at = expander.reader.blank(raw.end, close)
@@ -407,7 +415,7 @@ def _case(flow: Flow, node: Any, here: Here) -> Status:
         known,
         lambda: flow.block(chosen, here),
         lambda: Status(True),
-        _text(skipped, here),
+        partial(_text, skipped, here),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from planner.importer.shell.source import Source
+from planner.importer.shell.source import Effort, Source
 from planner.importer.shell.words import META, Raw, Reader
 
 PLAIN = re.compile(r"[\w./+-]+|[!{}]", re.A)
@@ -18,17 +18,18 @@ TEST = re.compile(r"\[\[?(?=[ \t\n])")
 IDENTIFIER = re.compile(r"\w+")
 
 
-def masked(source: Source) -> str:
+def masked(source: Source, effort: Effort) -> str:
     """The script as it is shown to the grammar; all ASCII.
 
     Raises:
         UnreadableError: a quote, an expansion or a here-document is not closed.
     """
-    return "".join(_Mask(source).runs())
+    return "".join(_Mask(source, effort).runs())
 
 
 class _Mask:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, effort: Effort) -> None:
+        self.effort = effort
         self.source, self.text = source, source.text
         self.reader = Reader(source)
         self.end = len(source.text)
@@ -44,7 +45,7 @@ class _Mask:
                 at = self.documents(at + 1)
             elif one in " \t" or text.startswith("\\\n", at):
                 size = 2 if one == "\\" else 1
-                self.out.append(text[at : at + size])
+                self.out.append(" " * size)
                 at += size
             elif one == "#":
                 stop = text.find("\n", at)
@@ -104,6 +105,7 @@ class _Mask:
         """Where the condition that begins before ``at`` closes; 0 where it does not."""
         text = self.text
         while (at := self.reader.blank(at, self.end, lines=closing == "]]")) < self.end:
+            self.effort.spend(1)
             word = self.reader.word(at, self.end)
             if text[at : word.end] == closing:
                 return at

@@ -128,8 +128,9 @@ class _Script(Flow):
 
     def followed(self, source: Source) -> Status:
         """All of a source; what leaves it goes on to who called."""
-        self.state.effort.spend(len(source.text) // 4, source, 0)
-        here = Here(source, Tree(source))
+        self.state.effort.reach(source, 0)
+        self.state.effort.spend(len(source.text) // 4)
+        here = Here(source, Tree(source, self.state.effort))
         self.unread.extend(here.tree.unread())
         if not self.calls:
             try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from planner.importer.given import Place, UnreadableError, Word
 
-MOST_CHARACTERS = 400_000
-MOST_STEPS = 1_500_000
-"""Characters looked at and statements taken, which is below a second of work."""
+MOST_CHARACTERS = 120_000
+MOST_STEPS = 100_000
+"""Pieces, characters and statements looked at: below a second of work."""
 MOST_DEPTH = 40
 """Of functions, sourced files and ``eval`` in each other, and of expansions in expansions."""
 
@@ -20,6 +21,8 @@ class Source:
 
     def __init__(self, text: str, name: str, origin: Word | None = None) -> None:
         self.text, self.name, self.origin = text, name, origin
+        sizes = [len(piece.text) for piece in origin.pieces] if origin else []
+        self._begins = list(accumulate(sizes[:-1], initial=0)) if sizes else []
         self._breaks = [at for at, one in enumerate(text) if one == "\n"]
 
     def place(self, start: int, end: int, forms: Sequence[str] = ()) -> Place | None:
@@ -27,10 +30,20 @@ class Source:
         if self.origin is None:
             line = bisect_right(self._breaks, start - 1) + 1
             return Place(self.name, line, start, end, tuple(forms))
-        outer = self.origin.part(start, end).place if start < end else self._behind(start)
+        outer = self._inside(start, end) if start < end else self._behind(start)
         if outer is None or outer.end - outer.start != end - start:
             return None
-        return replace(outer, forms=(*forms, *outer.forms))
+        return Place(outer.file, outer.line, outer.start, outer.end, (*forms, *outer.forms))
+
+    def _inside(self, start: int, end: int) -> Place | None:
+        """A span of a text in a text, where one literal has it."""
+        index = bisect_right(self._begins, start) - 1
+        if index < 0 or self.origin is None:
+            return None
+        piece, begin = self.origin.pieces[index], self._begins[index]
+        if end <= begin + len(piece.text):
+            return piece.part(start - begin, end - begin).place
+        return None
 
     def _behind(self, at: int) -> Place | None:
         """Between two characters of a text in a text: behind what gives the first of them."""
@@ -56,14 +69,19 @@ class Effort:
     """How much work was done, over all texts of one reading."""
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.steps = self.at = 0
+        self.source: Source | None = None
 
-    def spend(self, steps: int, source: Source, at: int) -> None:
+    def reach(self, source: Source, at: int) -> None:
+        """A statement that the following work is for."""
+        self.source, self.at = source, at
+
+    def spend(self, steps: int) -> None:
         """Count work done; raise UnreadableError over the bound."""
         self.steps += steps
-        if self.steps > MOST_STEPS:
-            raise source.error(
-                at,
+        if self.steps > MOST_STEPS and self.source:
+            raise self.source.error(
+                self.at,
                 "reading on would take more work than any script for people needs. "
                 "Give the command itself.",
             )

@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.importer.given import Place
 from planner.importer.shell.mask import masked
-from planner.importer.shell.source import Source
+from planner.importer.shell.source import Effort, Source
 
 SIMPLE = frozenset(
     (
@@ -21,12 +21,12 @@ SIMPLE = frozenset(
 class Tree:
     """The tree of one source; a node is tree-sitter's own."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, effort: Effort) -> None:
         import tree_sitter_bash
         from tree_sitter import Language, Parser
 
         self.source = source
-        data = masked(source).encode("ascii")
+        data = masked(source, effort).encode("ascii")
         self.root = Parser(Language(tree_sitter_bash.language())).parse(data).root_node
 
     def span(self, node: Any) -> tuple[int, int]:

@@ -45,6 +45,7 @@ class State:
 
     def copied(self) -> State:
         """For a subshell, or to come back to."""
+        self.effort.spend(len(self.variables) // 8)
         return replace(
             self,
             variables=dict(self.variables),
@@ -67,6 +68,7 @@ class State:
         old = self.variables.get(name, UNSET)
         at = key if key is not None else next(iter(old.values), 0) if old.kind == "one" else 0
         if append and (before := old.values.get(at)):
+            self.effort.spend(len(before.pieces) // 4)
             value = of_pieces((*before.pieces, *value.pieces))
         value = resting(value, self.under)
         kind = old.kind if key is None or old.kind != "one" else "array"
