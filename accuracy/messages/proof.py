@@ -6,10 +6,10 @@ Only the sentence goes from the simulation to the reader, in one variant with a 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from accuracy.messages.played import Failed, Turn, largest_too_small, play, turns
+from accuracy.messages.played import Failed, largest_too_small, play, turns
 from accuracy.messages.sentence import sentence
 from planner.estimate import estimate
 from planner.importer.diagnosis import diagnose
@@ -46,24 +46,40 @@ class Said(NamedTuple):
     sure: str
 
 
-Variant = Callable[[Plan, list[tuple[bool, Turn]], Failed, random.Random], str]
-
-
-def judged(plan: Plan, variant: str, dice: random.Random) -> Said | None:
-    """What is said of one plan's failure; None where the trainer's allocator fails nowhere.
+def judged(
+    plan: Plan, variants: Collection[str], dice: random.Random
+) -> dict[str, Said] | None:
+    """What is said of one plan's failure in each variant; None where its trainer's never fails.
 
     Raises:
         ValueError: for a plan with too many tensors to play.
     """
-    played = turns(plan, dice if variant == "other order" else None)
-    failed = largest_too_small(played, plan.expandable_segments)
-    if failed is not None and variant == "any shortage":
-        smaller = int(failed.capacity_bytes * dice.uniform(SHORTEST, 1))
-        failed = play(played, smaller, plan.expandable_segments)
-    if failed is None or failed.reserved_bytes + failed.outside_bytes > failed.capacity_bytes:
-        return None  # an engine that wakes takes what the trainer holds
+    expandable = plan.expandable_segments
+    played = turns(plan)
+    failed = largest_too_small(played, expandable)
+    if failed is None or not _alone(failed):
+        return None
+    found = {}
+    for variant in variants:
+        other: Failed | None = failed
+        if variant == "any shortage":
+            smaller = int(failed.capacity_bytes * dice.uniform(SHORTEST, 1))
+            other = play(played, smaller, expandable)
+        elif variant == "other order":
+            other = largest_too_small(turns(plan, dice), expandable)
+        if other is not None and _alone(other):
+            found[variant] = _said(plan, other, traceback=variant == "with a traceback")
+    return found
+
+
+def _alone(failed: Failed) -> bool:
+    """Whether the trainer fails, and not an engine that wakes and takes what the trainer holds."""
+    return failed.reserved_bytes + failed.outside_bytes <= failed.capacity_bytes
+
+
+def _said(plan: Plan, failed: Failed, *, traceback: bool) -> Said:
     text = sentence(failed)
-    if variant == "with a traceback":
+    if traceback:
         file, function = TRACES[failed.phase]
         call = f'  File "/env/site-packages/{file}", line 1, in {function}\n    ...\n'
         text = f"Traceback (most recent call last):\n{call}{text}"

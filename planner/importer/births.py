@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from planner.dryrun.allocator.rounding import block_size
 from planner.estimate import phase_plans
-from planner.formulas.allocator import BLOCK, held_bytes
+from planner.formulas.allocator import held_bytes
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -141,7 +142,7 @@ def _born(before: dict[Key, Held], stretch: Stretch, expandable: bool) -> Iterat
             kept = min(count, there[0]) if there[1] == size else 0
             mine, ends = _of_one(size, expandable)
             allocated, unused = allocated + kept * mine, unused + kept * ends
-            least += kept * _rounded(size)
+            least += kept * block_size(size)
             if count > kept:
                 new.append((held.term, size, count - kept, mine, ends))
     for term, size, count, mine, ends in new:
@@ -149,11 +150,7 @@ def _born(before: dict[Key, Held], stretch: Stretch, expandable: bool) -> Iterat
         of = stretch.phase, stretch.instant, term, size, count, allocated, least, mine
         yield Birth(*of, stretch.outside_bytes, unused, stretch.first)
         allocated += count * mine
-        least += count * _rounded(size)
-
-
-def _rounded(size_bytes: int) -> int:
-    return -(-size_bytes // BLOCK) * BLOCK
+        least += count * block_size(size)
 
 
 @lru_cache(maxsize=4096)

@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from planner.formulas.allocator import (
-    BLOCK,
-    LARGE_FROM,
-    LARGE_ROUNDING,
-    LARGE_SEGMENT,
-    SMALL,
-    SMALL_SEGMENT,
-)
+from planner.dryrun.allocator.rounding import block_size, segment_size
+from planner.formulas.allocator import LARGE_ROUNDING
 from planner.importer.births import Birth
 from planner.importer.memory_errors.message import Size
 from planner.units import MIB
@@ -56,16 +50,8 @@ class Candidate(NamedTuple):
 
 
 def segment_bytes(tensor_bytes: int) -> int:
-    """What torch asks the driver for, which its message names.
-
-    The rules of :mod:`planner.dryrun.allocator.rounding` with the settings that torch has.
-    """
-    block = -(-max(tensor_bytes, 1) // BLOCK) * BLOCK
-    if block <= SMALL:
-        return SMALL_SEGMENT
-    if block < LARGE_FROM:
-        return LARGE_SEGMENT
-    return -(-block // LARGE_ROUNDING) * LARGE_ROUNDING
+    """What torch asks the driver for, which its message names, with the settings that it has."""
+    return segment_size(block_size(max(tensor_bytes, 1)))
 
 
 def candidates(

@@ -1,4 +1,4 @@
-"""Out-of-memory text: frameworks' own sentences where they run here, else as they print them."""
+"""Out-of-memory text read: libraries' own sentences where they run here, else as they print."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def test_the_sentence_of_torch_2_0_in_brackets() -> None:
     )
     [message] = read_messages(text)
     assert message.sizes["unallocated"].holds(82 * MIB) and message.gpu == 0
+    assert message.cause == "shortage"  # 82 MiB of 15 GiB is no fragmentation
     assert message.sizes["total"].holds(int(15.9 * GIB))
 
 
