@@ -1,4 +1,4 @@
-"""Out-of-memory text read: libraries' own sentences where they run here, else as they print."""
+"""Out-of-memory text: libraries' own sentences where they run here, else as they print."""
 
 from __future__ import annotations
 
