@@ -40,7 +40,7 @@ def rewritten(found: Imported, after: Plan) -> Back:
         texts = {**found.texts, **edited(found.texts, changes)}
     except UnreadableError as error:
         return Back(texts=found.texts, plan=found.plan, notes=(*notes, str(error)))
-    again = imported(texts).plan or found.plan
+    again = imported(texts, found.answers).plan or found.plan
     for left in differences(dict(after), dict(again)):
         notes.append(
             f"{left.field} is {left.after} in these files and {left.before} in the plan: no "

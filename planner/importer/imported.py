@@ -60,6 +60,8 @@ class Imported:
     """What texts said, and the plan that they make."""
 
     texts: Mapping[str, str]
+    answers: Mapping[str, Any] = MappingProxyType({})
+    """Fields that a person said besides."""
     framework: str = ""
     """The folder's name; empty where none has an importer for what is started."""
     trainer: str = ""
@@ -125,6 +127,7 @@ def imported(
     found = replace(
         _planned(started, files, answers),
         texts=kept,
+        answers=answers,
         files=files,
         ends={name: end for name, _, end in documents if end},
         errors=tuple(errors),

@@ -107,7 +107,8 @@ def test_the_literal_that_decides_is_changed(name: str, value: Any, line: str) -
     assert place
     text = edited({"train.py": SCRIPT}, [Change(place, value)])["train.py"]
     assert run(text)["GRPOConfig"][name] == value
-    changed = [new for old, new in zip(SCRIPT.splitlines(), text.splitlines(), strict=True) if old != new]
+    lines = zip(SCRIPT.splitlines(), text.splitlines(), strict=True)
+    changed = [new for old, new in lines if old != new]
     assert changed == [line] or name == "output_dir"
 
 
@@ -128,7 +129,11 @@ def test_what_is_assigned_in_a_branch_rests_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["2 ** 10 ** 10", "'a' * 10 ** 9", "[0] * 10 ** 9", "1 / 0", "open('x')", "(lambda: 1)()", "x[0]"]
+    "value",
+    [
+        *("2 ** 10 ** 10", "'a' * 10 ** 9", "[0] * 10 ** 9", "1 / 0"),
+        *("open('x')", "(lambda: 1)()", "x[0]"),
+    ],
 )
 def test_nothing_is_calculated_that_is_large_or_called(value: str) -> None:
     (given,) = call(f"c = GRPOConfig(n={value})", "GRPOConfig").givens
