@@ -60,7 +60,7 @@ class Imported:
     """What texts said, and the plan that they make."""
 
     texts: Mapping[str, str]
-    answers: Mapping[str, Any] = MappingProxyType({})
+    answers: Mapping[str, Any] = field(default_factory=dict)
     """Fields that a person said besides."""
     framework: str = ""
     """The folder's name; empty where none has an importer for what is started."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import streamlit as st
 
@@ -68,7 +68,13 @@ def _nothing(found: Imported) -> str:
 @cache
 def _options() -> dict[str, tuple[str, ...]]:
     """What a field that decides everything can be, where the page has a list of it."""
-    return {"model": tuple(ids()), "gpu": tuple(gpu.key for gpu in catalog.gpus())}
+    return {"model": tuple(ids()), "gpu": tuple(one.key for one in catalog.gpus() if one.budget_bytes)}
+
+
+def _named(field: str, value: str) -> str:
+    if not value:
+        return "Choose"
+    return choices.card_names()[value] if field == "gpu" else value
 
 
 def _asks(found: Imported) -> None:
@@ -83,9 +89,7 @@ def _asks(found: Imported) -> None:
                     f"{label(field)}, which no text says",
                     ("", *_options()[field]),
                     key,
-                    format_func=lambda value, field=field: (
-                        choices.name(field, value) if value else "Choose"
-                    ),
+                    format_func=partial(_named, field),
                     on_change=texts.answer,
                     args=(field, key),
                 )
