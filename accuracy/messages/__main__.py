@@ -88,6 +88,9 @@ def text(found: Mapping[str, Mapping[int, Said]]) -> str:
         told = ", ".join(f"{count} {what}" for what, count in sure.most_common())
         share = f"{phases / len(said):.1%} | {both / len(said):.1%}"
         lines.append(f"| {name} | {VARIANTS[name]} | {len(said)} | {share} | {told} |")
+    alone = [one for one in found[FIRST].values() if one.sure == "one tensor"]
+    right = sum((one.phase, one.term) == (one.said_phase, one.said_term) for one in alone)
+    lines += ["", f"Of {len(alone)} told as the only one ({FIRST}), {right} are right."]
     lines += ["", "## Misses a few bytes short", ""]
     lines += ["| plan | failed | said first |", "|---|---|---|"]
     for number, one in found[FIRST].items():
