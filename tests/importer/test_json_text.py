@@ -51,7 +51,9 @@ def test_only_the_value_changes(value: Any) -> None:
         assert sum(line.startswith("-") for line in changed) <= 2
 
 
-@pytest.mark.parametrize("name", ["", "bf16", "zero_optimization", "zero_optimization.offload_optimizer"])
+@pytest.mark.parametrize(
+    "name", ["", "bf16", "zero_optimization", "zero_optimization.offload_optimizer"]
+)
 def test_an_entry_is_added_at_an_objects_end(name: str) -> None:
     ends = read_json(TEXT, "ds.json").ends
     text = edited({"ds.json": TEXT}, [Addition(ends[name], ("new", [1]))])["ds.json"]
@@ -82,7 +84,10 @@ def test_windows_line_ends_stay() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[1]", "{", '{"a" 1}', '{"a": 1,}', "{'a': 1}", '{"a": 1} x', '{"a": ' + "[" * 99, '{"a": 01}'],
+    [
+        *("", "[1]", "{", '{"a" 1}', '{"a": 1,}', "{'a': 1}", '{"a": 1} x'),
+        *('{"a": ' + "[" * 99, '{"a": 01}'),
+    ],
 )
 def test_what_is_no_object_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(UnreadableError, match="line 1"):

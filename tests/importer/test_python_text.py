@@ -96,7 +96,7 @@ def test_what_comes_from_outside_is_open() -> None:
     ("name", "value", "line"),
     [
         ("num_generations", 8, "SIZE, STEPS = 8, 100"),
-        ("output_dir", "a'b", "    output_dir='a\\'b',  # where"),
+        ("output_dir", "a'b", "    output_dir=\"a'b\",  # where"),
         ("learning_rate", 2e-6, "    learning_rate=2e-06,"),
         ("bf16", False, "    bf16=False,"),
         ("max_grad_norm", 1, "    max_grad_norm=1,"),
@@ -107,8 +107,8 @@ def test_the_literal_that_decides_is_changed(name: str, value: Any, line: str) -
     assert place
     text = edited({"train.py": SCRIPT}, [Change(place, value)])["train.py"]
     assert run(text)["GRPOConfig"][name] == value
-    changed = [new for old, new in zip(SCRIPT.splitlines(), text.splitlines(), strict=True) if old != new]
-    assert changed == [line] or name == "output_dir"
+    lines = zip(SCRIPT.splitlines(), text.splitlines(), strict=True)
+    assert [new for old, new in lines if old != new] == [line]
 
 
 @pytest.mark.parametrize("name", ["GRPOConfig", "LoraConfig", "AutoModel.from_pretrained"])
@@ -128,7 +128,11 @@ def test_what_is_assigned_in_a_branch_rests_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["2 ** 10 ** 10", "'a' * 10 ** 9", "[0] * 10 ** 9", "1 / 0", "open('x')", "(lambda: 1)()", "x[0]"]
+    "value",
+    [
+        *("2 ** 10 ** 10", "'a' * 10 ** 9", "[0] * 10 ** 9", "1 / 0"),
+        *("open('x')", "(lambda: 1)()", "x[0]"),
+    ],
 )
 def test_nothing_is_calculated_that_is_large_or_called(value: str) -> None:
     (given,) = call(f"c = GRPOConfig(n={value})", "GRPOConfig").givens
