@@ -151,6 +151,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     '"{': lambda value: _escaped('\\"$`}')(str(value)).replace("'", "\"'\""),
     "<<": lambda value: _escaped("\\$`")(str(value)),
     "yaml": lambda value: _yaml(value, ""),
+    "yaml nothing": lambda value: f" {_yaml(value, '')}",
     "yaml'": lambda value: _yaml(value, "'"),
     'yaml"': lambda value: _yaml(value, '"'),
     "json": _json,

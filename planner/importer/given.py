@@ -111,16 +111,16 @@ class Word:
     def part(self, start: int, end: int | None = None) -> Word:
         """Some of its characters, as what follows ``key=``, with the place of these alone."""
         end = len(self.text) if end is None else end
-        found, at = list[Piece](), 0
+        found, at, behind = list[Piece](), 0, list[Piece]()
         pieces = self.pieces or (Piece(self.text, self.place, self.written, self.opens),)
         for piece in pieces:
             first, last = max(start, at), min(end, at + len(piece.text))
-            if first < last or (start == end == at and not found):
+            if first < last or start == end == at == last:
                 found.append(piece.part(first - at, last - at))
+            elif first == last == start == end and not behind:
+                behind.append(piece.part(first - at, last - at))
             at += len(piece.text)
-        if start == end == at and not found:
-            piece = pieces[-1]
-            found.append(piece.part(len(piece.text), len(piece.text)))
+        found = found or behind
         return of_pieces(found)
 
 

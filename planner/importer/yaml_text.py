@@ -145,16 +145,23 @@ class _Reader:
                 return [self.value(one) for one in node.value]
             if isinstance(node, yaml.MappingNode):
                 return {key: self.value(value) for key, value in self.pairs(node)}
-            if node.tag == "tag:yaml.org,2002:timestamp":
-                return node.value
-            if len(node.value) > 1_000 and "int" in node.tag:
+            return self.scalar(node)
+        finally:
+            self.open.discard(id(node))
+
+    def scalar(self, node: Any) -> Any:
+        """A single value, as the safe loader makes it; a date stays the text that it is."""
+        import yaml
+
+        if node.tag == "tag:yaml.org,2002:timestamp":
+            return node.value
+        try:
+            if len(node.value) > 1_000 and node.tag == "tag:yaml.org,2002:int":
                 raise ValueError
             return self.constructor.construct_object(node)
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             line = node.start_mark.line + 1
             raise UnreadableError(self.name, line, f"{node.value[:40]} is no value.") from error
-        finally:
-            self.open.discard(id(node))
 
     def place(self, node: Any) -> Place:
         start, end = node.start_mark.index, node.end_mark.index
@@ -162,7 +169,7 @@ class _Reader:
         written = self.text[start:end]
         if style in ("|", ">") or not isinstance(node.value, str):
             end = start + len(written.rstrip())
-        form = f"yaml{style}" if style in ("'", '"') else "yaml"
+        form = f"yaml{style}" if style in ("'", '"') else "yaml" if end > start else "yaml nothing"
         return Place(self.name, node.start_mark.line + 1, start, end, (form,))
 
     def end(self, node: Any) -> Place:
@@ -181,11 +188,11 @@ class _Reader:
 
     def _last(self, node: Any) -> int:
         """Where the last character of a value stands, comments behind it aside."""
-        while not isinstance(node.value, str) and node.value and not node.flow_style:
+        for _ in range(MOST_DEPTH):
+            if isinstance(node.value, str) or not node.value or node.flow_style:
+                break
             last = node.value[-1]
             node = last[1] if isinstance(last, tuple) else last
-            if id(node) in self.open:
-                break
         start, end = node.start_mark.index, node.end_mark.index
         return int(start + len(self.text[start:end].rstrip()))
 

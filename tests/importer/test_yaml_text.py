@@ -69,8 +69,8 @@ def test_a_changed_value_is_read_as_it_was_given_and_no_other_line_changes(value
         text = edited({"a.yaml": TEXT}, [Change(given.place, value)])["a.yaml"]
         after = flat(yaml.safe_load(text)) | {"day": flat(yaml.safe_load(text))["day"]}
         assert after[given.name] == value, given.name
-        shared = ("anchor", "merged")
-        same = {k for k in flat(before) if not k.startswith(shared) and k != given.name}
+        others = ("anchor", "merged", given.name)
+        same = {key for key in flat(before) if not key.startswith(others)}
         assert {k: after[k] for k in same} == {k: flat(before)[k] for k in same}
         assert "# small enough" in text and "# at its end" in text
 
@@ -92,8 +92,8 @@ def test_an_entry_is_added_at_a_mappings_end(name: str) -> None:
 
 
 def test_a_here_document_is_changed_in_its_script() -> None:
-    document = 'lr: $R\nname: "a$R"\ndeep:\n  n: 4\n'
-    script = f"R=1e-6\ncat > c.yaml <<EOF\n{document}EOF\npython a.py c.yaml\n"
+    document_text = 'lr: $R\nname: "a$R"\ndeep:\n  n: 4\n'
+    script = f"R=1e-6\ncat > c.yaml <<EOF\n{document_text}EOF\npython a.py c.yaml\n"
     (launch,) = read_shell(script, "run.sh", {})
     document = lifted(read_yaml(launch.files["c.yaml"].text, "c.yaml"), launch.files["c.yaml"])
     by_name = {given.name: given for given in document.givens}

@@ -68,7 +68,8 @@ def _nothing(found: Imported) -> str:
 @cache
 def _options() -> dict[str, tuple[str, ...]]:
     """What a field that decides everything can be, where the page has a list of it."""
-    return {"model": tuple(ids()), "gpu": tuple(one.key for one in catalog.gpus() if one.budget_bytes)}
+    cards = tuple(one.key for one in catalog.gpus() if one.budget_bytes)
+    return {"model": tuple(ids()), "gpu": cards}
 
 
 def _named(field: str, value: str) -> str:

@@ -1,0 +1,99 @@
+"""Texts that are made to take long, to fill memory or to run something."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planner.importer.given import UnreadableError
+from planner.importer.json_text import read_json
+from planner.importer.python_text import read_python
+from planner.importer.shell import read_shell
+from planner.importer.shell.source import MOST_CHARACTERS
+from planner.importer.yaml_text import read_yaml
+
+MOST_SECONDS = 2
+"""Of the processor; one is promised on a machine that does nothing else."""
+SHELL = {
+    "many words": "python " + "a " * 59_000,
+    "doubling": "A=xxxxxxxxxx\n" + "A=$A$A\n" * 60 + "python $A",
+    "counting": "i=0; while [ $i -lt 100000000 ]; do i=$((i+1)); done; python $i",
+    "loops in loops": "for a in {1..999}; do for b in {1..999}; do python $a $b; done; done",
+    "braces": "python " + "{a,b}" * 40,
+    "braces in braces": "python " + "{a," * 300 + "}" * 300,
+    "a long row": "python {1..100000000}",
+    "defaults in defaults": "python " + "${a:-" * 5_000 + "}" * 5_000,
+    "commands in commands": "python " + "$(" * 5_000 + ")" * 5_000,
+    "subshells": "(" * 5_000 + "python a" + ")" * 5_000,
+    "conditions": "if true; then " * 2_000 + "python a" + "; fi" * 2_000,
+    "quotes": "python " + '"' * 100_000,
+    "not closed": "python " + "$((" * 30_000,
+    "a slow expression": f"X={'a' * 190}\nif [[ $X =~ ^(a+)+b$ ]]; then python a; fi",
+    "slow patterns": f"X={'a' * 5_000}\npython ${{X//*a*a*a*a*b/c}} ${{X%%*a*a*b}}",
+    "numbers in themselves": "a=b; b=a; python $((a))",
+    "a large power": "python $((2 ** 99999999999))",
+    "calls itself": "f() { f; f; }; f; python a",
+    "reads itself": ". ./run.sh; python a",
+    "evaluates itself": "X='eval \"$X\"'; eval \"$X\"",
+    "documents": "cat <<A\nA\n" * 13_000,
+    "empty lines": "\n" * 110_000,
+    "backslashes": "\\" * 110_000,
+    "arrays": f"A=({'a ' * 900})\n"
+    'for i in "${A[@]}"; do for j in "${A[@]}"; do python $i; done; done',
+    "pipes": "a|" * 55_000 + "python a",
+    "ands": "true && " * 14_000 + "python a",
+    "branches": "if false; then :; " + "elif false; then :; " * 5_000 + "fi; python a",
+    "tests": "[[ " * 39_000,
+}
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_a_script_is_read_or_refused_in_time(name: str) -> None:
+    began = time.process_time()
+    try:
+        read_shell(SHELL[name], "run.sh", {"run.sh": SHELL[name]})
+    except UnreadableError as error:
+        assert str(error).startswith("run.sh, line ") and len(str(error)) < 300
+    assert time.process_time() - began < MOST_SECONDS
+
+
+def read_script(text: str, name: str) -> object:
+    return read_shell(text, name, {})
+
+
+@pytest.mark.parametrize("read", [read_script, read_yaml, read_json, read_python])
+def test_ten_megabytes_are_refused_with_a_sentence(read: Callable[[str, str], object]) -> None:
+    with pytest.raises(UnreadableError, match="line 1: 10,000,000 characters are more than"):
+        read("a = 1 #\n" * 1_250_000, "file")
+
+
+def test_reading_takes_little_memory() -> None:
+    code = (
+        "from pathlib import Path\nfrom planner.importer.shell import read_shell\n"
+        "try:\n    read_shell('A=xxxxxxxxxx\\n' + 'A=$A$A\\n' * 60 + 'python $A', 'a', {})\n"
+        "except ValueError:\n    pass\n"
+        f"read_shell('python a b\\n' * 1500 + '#' * {MOST_CHARACTERS - 20_000}, 'a', {{}})\n"
+        "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) * 1024 < 200 * 2**20
+
+
+def test_nothing_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SECRET", "s3cret")
+    script = (
+        "X=$(touch a) `touch b`; touch c; eval 'touch d'; bash -c 'touch e'; : ${Y:=$(touch f)}\n"
+        'echo x > g; cat < h > i; python m "$SECRET" ${SECRET} $((SECRET)) <(touch j) "$(cat k)"\n'
+    )
+    (launch,) = read_shell(script, "run.sh", {})
+    read_python("__import__('os').system('touch l')\nc = GRPOConfig(n=open('m', 'w'))", "a.py")
+    with pytest.raises(UnreadableError):
+        read_yaml("a: !!python/object/apply:os.system ['touch n']", "a.yaml")
+    assert [*tmp_path.iterdir()] == []
+    assert "s3cret" not in str(launch)
