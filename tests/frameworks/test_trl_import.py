@@ -250,6 +250,8 @@ def test_what_is_trls_and_what_of_it_is_planned() -> None:
     kto = imported(launch_of("trl kto --beta 0.1"))
     assert kto.plan == {} and [entry.name for entry in kto.unknown] == ["beta"]
     assert kto.messages == ["trl kto is not planned: its settings are listed as they stand."]
+    words = imported(launch_of("trl.scripts.sft first second --packing true"))
+    assert [entry.value for entry in words.unknown] == ["first", "second"]
     # A script of a trainer's name, told what that trainer takes, is taken for one.
     told = "torchrun -- src/grpo.py --num_generations 4 --max_completion_length 9"
     assert not takes(launch_of(told)) and takes(launch_of(f"{told} --beta 0"))
