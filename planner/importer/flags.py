@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from planner.importer.given import Given, Place, Word
 
-OPTION = re.compile(r"--?[A-Za-z][^\s=]*(=|$)")
+OPTION = re.compile(r"--?[A-Za-z][^\s=]*(=|\Z)")
 """A word with a space before any equals sign is a value, and so is a negative number."""
 
 
