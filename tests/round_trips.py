@@ -9,15 +9,13 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from accuracy.pinned.drawing import MODELS, one_of_each, repaired, values_of
-from launch.running import PATHS, run, unpack
 from planner import registry
 from planner.estimate import estimate
-from planner.importer.given import Launch, Word
+from planner.importer.given import Launch
 from planner.importer.reading import Reading
+from planner.importer.shell import read_shell
 from planner.launch.export import export, fitted
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan, choices
@@ -55,11 +53,10 @@ def drawn(framework: str, count: int, seed: int) -> Iterator[Plan]:
             yield near
 
 
-def launched(plan: Plan, folder: Path) -> Launch:
-    """What an exported script starts, by bash itself with stand-ins for programs."""
-    words = run(unpack(export(plan, plan.framework), folder), **PATHS)[-1]
-    at = words.index("-m") + 1
-    return Launch(words[at], tuple(map(Word, words[at + 1 :])))
+def launched(plan: Plan) -> Launch:
+    """What an exported script starts."""
+    script, *beside = export(plan, plan.framework).files
+    return read_shell(script.text, script.name, {one.name: one.text for one in beside})[-1]
 
 
 def again(plan: Plan, reading: Reading) -> Plan:
@@ -90,9 +87,9 @@ def differences(plan: Plan, read: Plan) -> list[str]:
     return found
 
 
-def tried(plan: Plan, folder: Path) -> list[str]:
+def tried(plan: Plan) -> list[str]:
     """What is wrong with a plan's round trip, as sentences; empty where nothing is."""
-    launch = launched(plan, folder)
+    launch = launched(plan)
     importer = registry.load("frameworks", plan.framework, "importer")
     assert importer.takes(launch)
     reading: Reading = importer.imported(launch)
@@ -106,8 +103,7 @@ def main(framework: str, count: int, seed: int = 42) -> int:
     wrong: Counter[str] = Counter()
     failed = 0
     for plan in drawn(framework, count, seed):
-        with TemporaryDirectory() as folder:
-            found = tried(plan, Path(folder))
+        found = tried(plan)
         failed += bool(found)
         wrong.update(found)
     print(f"{framework}: {count - failed:,} of {count:,} plans came back as they were.")

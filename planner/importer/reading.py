@@ -70,7 +70,8 @@ def read(
     reading = Reading()
     taken: dict[str, Given] = {}
     for one in givens:
-        if one.name in taken and taken.pop(one.name).value != one.value:
+        before = taken.pop(one.name, None)
+        if before and before.value != one.value and _together(before, one):
             reading.messages.append(f"{one.name} is given more than once: the last one counts.")
         taken[one.name] = one
     rows = {row.name: row for row in settings}
@@ -92,6 +93,11 @@ def read(
         if one.opens and into is reading.unknown:
             reading.open.append(entry)
     return reading
+
+
+def _together(before: Given, one: Given) -> bool:
+    """Whether both stand in one text; what a command says in place of a file's is meant so."""
+    return before.place is None or one.place is None or before.place.file == one.place.file
 
 
 def _asked(opens: Iterable[Open]) -> bool:

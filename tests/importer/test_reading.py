@@ -92,6 +92,12 @@ def test_the_first_of_two_given_settings_stands_and_the_last_of_one_given_twice(
     ]
 
 
+def test_a_command_may_say_otherwise_than_a_file() -> None:
+    file, command = Place("conf.yaml", 1, 0, 1), Place("run.sh", 2, 9, 10)
+    found = read(ROWS, (), [Given("batch", 1, file), Given("batch", 8, command)])
+    assert found.plan["micro_batch_size"] == 8 and not found.messages
+
+
 def test_what_no_field_has_says_which_way_it_moves() -> None:
     found = read(ROWS, (), [Given("rings", 2), Given("offload", "disk"), Given("world", 1)])
     assert [(one.name, one.why) for one in found.beyond] == [

@@ -6,8 +6,10 @@ the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
@@ -29,6 +31,15 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "verl.experimental.one_step_off_policy.main_ppo": ONE_STEP_OFF,
 }
 """What trains, and the defaults that it has otherwise than the table."""
+CONFIGS = {
+    "ppo_trainer": "dp",
+    "one_step_off_ppo_trainer": "dp",
+    "ppo_megatron_trainer": "megatron",
+    "one_step_off_ppo_megatron_trainer": "megatron",
+}
+"""Names of verl's own configurations, and the engine that each trains with."""
+Files = Mapping[str, Sequence[Given]]
+NOTHING: Files = MappingProxyType({})
 RENAMED = {
     "critic.model.fsdp_config.": "critic.fsdp.",
     "custom_reward_function.": "reward.custom_reward_function.",
@@ -52,15 +63,19 @@ ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
 
-def takes(launch: Launch) -> bool:
+def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a command is of verl, whatever it trains."""
     return _module(launch).split(".")[0] == FRAMEWORK.name
 
 
-def imported(launch: Launch) -> Reading:
+def imported(launch: Launch, files: Files = NOTHING) -> Reading:
     """What a command of verl says of a plan.
 
     A program of verl's that is not planned gives no field: its settings are listed as unknown.
+
+    Args:
+        launch: One that this module :func:`takes`.
+        files: What files give, by their paths: the one that ``--config-name`` asks for.
     """
     words = parsed(launch.arguments)
     module = _module(launch)
@@ -68,13 +83,39 @@ def imported(launch: Launch) -> Reading:
         reading = read((), (), words.givens)
         reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
         return reading
-    givens = [*_flat(map(_renamed, words.givens))]
-    if words.engine:
-        givens.insert(0, words.engine)
-    rows, givens = resolved(PROGRAMS[module], [_of_model(given) for given in givens])
+    givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
+    rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
     return reading
+
+
+def _configured(words: Words, files: Files) -> list[Given]:
+    """What the configuration says that a command asks for by name, and those that it is based on.
+
+    One that is not here is listed as unknown, by the option that names it.
+    """
+    if words.config is None:
+        return []
+    name = str(words.config.value)
+    if name in CONFIGS:
+        return [replace(words.config, name="model_engine", value=CONFIGS[name])]
+    own = [given for path, told in files.items() if _stem(path) == name for given in told]
+    told = [given.value for given in own if given.name == "defaults"]
+    bases = [base for value in told if isinstance(value, list) for base in value]
+    engine = [CONFIGS[base] for base in bases if isinstance(base, str) and base in CONFIGS]
+    if engine:
+        found = [given for given in own if not given.name.startswith(("defaults", "hydra."))]
+        return [Given("model_engine", engine[0]), *found]
+    words.messages.append(
+        f"{name[:80]} is no configuration of verl's, nor beside the script and based on one: what "
+        "it says is not read, and defaults are verl's. Give the file, too."
+    )
+    return [words.config]
+
+
+def _stem(path: str) -> str:
+    return PurePosixPath(path).stem
 
 
 def _module(launch: Launch) -> str:
@@ -104,7 +145,7 @@ def _of_model(given: Given) -> Given:
         return given
     found = catalog_id(str(given.value))
     if found is None:
-        return replace(given, opens=given.opens or (Open(str(given.value)),))
+        return replace(given, opens=(*given.opens, Open(str(given.value))))
     told = tuple(one for one in given.opens if one.default is not None)
     return replace(given, value=found, opens=told)
 
@@ -141,7 +182,9 @@ def resolved(
     """Rows and givens with what they take from each other."""
     rows = {row.name: row for row in SETTINGS}
     usual = {name: defaults.get(name, row.default) for name, row in rows.items()}
-    found = Resolved({**usual, **_values(givens)})
+    known_values = _values(givens)
+    asked = {given.name for given in givens} - known_values.keys()
+    found = Resolved({**usual, **known_values}, asked)
     told = [_said(found, given) if given.name in rows else given for given in givens]
     found = Resolved({**usual, **_values(told)})
     default = {name: found.filled(name, value) for name, value in usual.items()}
@@ -157,7 +200,7 @@ def resolved(
 
 def _said(found: Resolved, given: Given) -> Given:
     try:
-        return replace(given, value=found.filled(given.name, given.value))
+        return _of_model(replace(given, value=found.filled(given.name, given.value)))
     except Unresolved:
         return replace(given, opens=(*given.opens, Open(str(given.value))))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from planner.importer.given import Given, Place, Word
+from planner.importer.given import Given, Word
 
 MOST_WORDS = 1000
 LONGEST = 8000
@@ -16,13 +16,6 @@ LONGEST = 8000
 DEEPEST = 40
 """Brackets in each other, which hydra's parser goes into by recursion."""
 
-CONFIGS = {
-    "ppo_trainer": "dp",
-    "one_step_off_ppo_trainer": "dp",
-    "ppo_megatron_trainer": "megatron",
-    "one_step_off_ppo_megatron_trainer": "megatron",
-}
-"""Names of verl's own configurations, and the engine that each trains with."""
 _NAMED = re.compile(r"([+~]{0,2}[\w.@/-]+)=(.*)", re.DOTALL)
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:=(.*))?", re.DOTALL)
 _CONFIG_NAME = ("--config-name", "-cn")
@@ -34,8 +27,8 @@ class Words:
     """Settings of a command, and what is to be said of how they were given."""
 
     givens: list[Given] = field(default_factory=list)
-    engine: Given | None = None
-    """``model_engine`` of a configuration that was asked for by name."""
+    config: Given | None = None
+    """The configuration that was asked for by name."""
     messages: list[str] = field(default_factory=list)
 
 
@@ -65,15 +58,11 @@ def _paired(arguments: Iterable[Word]) -> Iterator[tuple[Word, Word | None]]:
 
 
 def _option(found: Words, name: str, word: Word, value: str) -> None:
-    engine = CONFIGS.get(value.removesuffix(".yaml"))
-    if name in _CONFIG_NAME and engine:
-        found.engine = Given("model_engine", engine, word.place, word.opens)
-        return
-    found.givens.append(Given(name, value, word.place, word.opens))
+    given = Given(name, value.removesuffix(".yaml"), word.place, word.opens)
     if name in _CONFIG_NAME:
-        found.messages.append(
-            f"{value[:80]} is no configuration of verl's: its defaults are not those listed here."
-        )
+        found.config = given
+    else:
+        found.givens.append(given)
 
 
 def _override(found: Words, word: Word) -> Iterator[Given]:
@@ -93,15 +82,8 @@ def _override(found: Words, word: Word) -> Iterator[Given]:
             raw = replace(raw, name=f"{raw.name} (not read)")
         yield raw
         return
-    yield Given(name, value, _narrowed(word, named), word.opens)
-
-
-def _narrowed(word: Word, named: re.Match[str] | None) -> Place | None:
-    """The value's own place, where a word stands in the text as it is."""
-    place = word.place
-    if place is None or named is None or place.end - place.start != len(word.text):
-        return place
-    return replace(place, start=place.start + named.start(2))
+    part = word.part(named.start(2)) if named and word.pieces else word
+    yield Given(name, value, part.place, part.opens)
 
 
 @cache

@@ -6,7 +6,7 @@ Nothing but settings is looked up: no environment, no file, no other resolver.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 DEEPEST = 8
@@ -24,8 +24,9 @@ class Unresolved(ValueError):
 class Resolved:
     """Values of settings with what they take from each other; each is looked up once."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
+    def __init__(self, values: Mapping[str, Any], asked: Collection[str] = ()) -> None:
+        """``asked`` are settings that others cannot follow, since nobody said them."""
+        self.values, self.asked = values, asked
         self._found: dict[str, Any] = {}
 
     def value(self, name: str, depth: int = DEEPEST) -> Any:
@@ -55,6 +56,8 @@ class Resolved:
         other, default = found.groups()
         if other.startswith("."):  # beside this one
             other = f"{name.rpartition('.')[0]}{other}"
+        if other in self.asked:
+            raise Unresolved(f"{other} is not said.")
         if other in self.values:
             return self.value(other, depth - 1)
         if default is None:

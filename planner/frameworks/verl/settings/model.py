@@ -46,8 +46,7 @@ def _policy(value: Any, said: Said) -> Mapping[str, Any]:
 def _critic(value: Any, said: Said) -> Mapping[str, Any]:
     if not criticises(said):
         return {}
-    same = value == said[f"{MODEL}.path"]
-    return {"critic_model": "" if same else _named(value)}
+    return {"critic_model": "" if _named(value) == said[f"{MODEL}.path"] else value}
 
 
 def _adapters(said: Said) -> Mapping[str, Any]:

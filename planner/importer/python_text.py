@@ -1,0 +1,372 @@
+"""Python scripts, read as a syntax tree: calls that build configurations, from literals."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
+
+MOST_CHARACTERS = 400_000
+MOST_DEPTH = 60
+MOST_DIGITS = 64
+"""Bits of an integer that arithmetic may make, and characters of a text in thousands."""
+CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
+"""Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
+OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+ACTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+
+
+class _OpenError(Exception):
+    def __init__(self, opens: tuple[Open, ...]) -> None:
+        super().__init__()
+        self.opens = opens
+
+
+class _Value:
+    """What an expression makes, and where that stands."""
+
+    def __init__(self, value: Any, place: Place | None, opens: tuple[Open, ...] = ()) -> None:
+        self.value, self.place, self.opens = value, place, opens
+
+
+def read_python(text: str, name: str) -> tuple[Call, ...]:
+    """Calls of a script that build configurations, in the order in which they stand.
+
+    Literals, names that are assigned once or last above, and arithmetic of these are values; a
+    name of an imported module (``torch.bfloat16``) is its own text. Anything else is open.
+
+    Raises:
+        UnreadableError: no Python, or over a bound.
+    """
+    bounded(text, name, MOST_CHARACTERS)
+    text = text.replace("\r\n", "\n")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 1
+        why = getattr(error, "msg", None) or "it is nested too deeply"
+        raise UnreadableError(name, line, f"this is no Python: {why}.") from error
+    reader = _Reader(text, name)
+    try:
+        reader.block(tree.body)
+    except RecursionError as error:
+        raise UnreadableError(name, 1, "it is nested too deeply to be read.") from error
+    return tuple(reader.calls)
+
+
+class _Reader:
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.name = text, name
+        self.lines = [0]
+        for line in text.splitlines(keepends=True):
+            self.lines.append(self.lines[-1] + len(line))
+        self.ascii = text.isascii()
+        self.known: dict[str, _Value] = {}
+        self.imported: set[str] = set()
+        self.calls: list[Call] = []
+
+    def at(self, line: int, column: int) -> int:
+        """The character of a line and a column in bytes."""
+        start = self.lines[line - 1]
+        if self.ascii:
+            return start + column
+        whole = self.text[start : self.lines[line]].encode("utf-8", "surrogatepass")
+        return start + len(whole[:column].decode("utf-8", "surrogatepass"))
+
+    def place(self, node: ast.expr) -> Place:
+        start = self.at(node.lineno, node.col_offset)
+        end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        form = "python'" if self.text.startswith("'", start) else "python"
+        return Place(self.name, node.lineno, start, end, (form,))
+
+    def block(self, body: list[ast.stmt]) -> None:
+        """Statements in their order; what a branch, loop or function assigns stands behind it."""
+        for node in body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    self.imported.add((alias.asname or alias.name).split(".")[0])
+            for expression in self._expressions(node):
+                self.found(expression)
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self.assign(target, node.value)
+            elif isinstance(node, ast.AnnAssign) and node.value:
+                self.assign(node.target, node.value)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                self.combined(node)
+            elif isinstance(node, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
+                for target in _targets(node):
+                    self.forget(target)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                outside = dict(self.known)
+                self.parameters(node.args)
+                self.block(node.body)
+                self.known = outside
+                continue
+            for kind in ("body", "orelse", "finalbody"):
+                inner = getattr(node, kind, None)
+                if isinstance(inner, list):
+                    before = dict(self.known)
+                    self.block(inner)
+                    if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
+                        self.differing(before, node)
+            for handler in getattr(node, "handlers", ()):
+                self.block(handler.body)
+            for case in getattr(node, "cases", ()):
+                self.block(case.body)
+
+    def _expressions(self, node: ast.stmt) -> list[ast.AST]:
+        inside = ast.iter_child_nodes(node)
+        return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
+
+    def found(self, tree: ast.AST) -> None:
+        """Calls in an expression, outermost first."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and (name := _dotted(node.func)):
+                last = name.rpartition(".")[2]
+                if CALLS.search(last) or last in OTHERS:
+                    self.calls.append(self.call(name, node))
+
+    def call(self, name: str, node: ast.Call) -> Call:
+        givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                givens.append(self.given(keyword.arg, keyword.value))
+            else:
+                givens.extend(self.spread(keyword.value))
+        stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
+        last = max((self.place(one).end for one in self.arguments(node)), default=stop)
+        if not self.arguments(node):
+            last = stop
+        line = self.text.count("\n", 0, last) + 1
+        return Call(name, tuple(givens), Place(self.name, line, last, last, ("python argument",)))
+
+    def arguments(self, node: ast.Call) -> list[ast.expr]:
+        return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+    def given(self, name: str, node: ast.expr) -> Given:
+        try:
+            made = self.value(node, 0)
+        except _OpenError as error:
+            shown = self.text[self.place(node).start : self.place(node).end][:200]
+            return Given(name, shown, self.place(node), error.opens)
+        return Given(name, made.value, made.place, made.opens)
+
+    def spread(self, node: ast.expr) -> list[Given]:
+        """``**settings``: entries of a known dictionary, else one open value."""
+        literal = node if isinstance(node, ast.Dict) else None
+        if literal is None:
+            made = self.given("**", node)
+            if isinstance(made.value, dict) and not made.opens:
+                return [Given(str(key), value, None) for key, value in made.value.items()]
+            return [made]
+        found = []
+        for key, value in zip(literal.keys, literal.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                found.append(self.given(key.value, value))
+            elif key is None:
+                found.extend(self.spread(value))
+        return found
+
+    def assign(self, target: ast.expr, node: ast.expr) -> None:
+        several = ast.Tuple | ast.List
+        if isinstance(target, several) and isinstance(node, several):
+            for one, value in zip(target.elts, node.elts, strict=False):
+                self.assign(one, value)
+            return
+        if not isinstance(target, ast.Name):
+            self.forget(target)
+            return
+        try:
+            self.known[target.id] = self.value(node, 0)
+        except _OpenError as error:
+            self.known[target.id] = _Value(None, None, error.opens)
+
+    def combined(self, node: ast.AugAssign) -> None:
+        name = node.target.id if isinstance(node.target, ast.Name) else ""
+        before = ast.copy_location(ast.Name(name, ast.Load()), node)
+        both = ast.BinOp(before, node.op, node.value)
+        self.assign(node.target, ast.copy_location(both, node))
+
+    def forget(self, target: ast.expr) -> None:
+        """What takes a value that is not known; of an attribute or an item its owner."""
+        itself = isinstance(target, ast.Name | ast.Tuple | ast.List)
+        for one in ast.walk(target):
+            if isinstance(one, ast.Name) and (itself or one.id in self.known):
+                self.known[one.id] = _Value(None, None, (self.open(one),))
+
+    def parameters(self, arguments: ast.arguments) -> None:
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))):
+            self.known[one.arg] = _Value(None, None, (Open(one.arg),))
+        plain = [*arguments.posonlyargs, *arguments.args]
+        plain = plain[len(plain) - len(arguments.defaults) :]
+        defaults: list[tuple[ast.arg, ast.expr | None]] = [
+            *zip(plain, arguments.defaults, strict=True),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
+        for argument, node in defaults:
+            if node is None:
+                continue
+            made = self.given(argument.arg, node)
+            if all(each.default is not None for each in made.opens):
+                opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
+                self.known[argument.arg] = _Value(made.value, made.place, opens)
+
+    def differing(self, before: Mapping[str, _Value], node: ast.stmt) -> None:
+        """What a branch changed rests on whether it is taken."""
+        test = getattr(node, "test", None) or getattr(node, "iter", None)
+        shown = ast.unparse(test)[:200] if test is not None else "try"
+        if shown == "__name__ == '__main__'":
+            return
+        for name, value in self.known.items():
+            if before.get(name) is not value and not any(o.name == shown for o in value.opens):
+                known = all(one.default is not None for one in value.opens)
+                one = Open(shown, "True" if known else None)
+                self.known[name] = _Value(value.value, value.place, (*value.opens, one))
+
+    def open(self, node: ast.expr, default: str | None = None) -> Open:
+        place = self.place(node)
+        return Open(self.text[place.start : place.end][:200], default, place)
+
+    def value(self, node: ast.expr, depth: int) -> _Value:
+        """What an expression makes; raises _OpenError where that is not in the text."""
+        if depth > MOST_DEPTH:
+            raise UnreadableError(self.name, node.lineno, "it is nested too deeply to be read.")
+        place = self.place(node)
+        if isinstance(node, ast.Constant):
+            return _Value(node.value, place)
+        if isinstance(node, ast.Name):
+            return self.named(node)
+        if isinstance(node, ast.Attribute):
+            dotted = _dotted(node)
+            if dotted and dotted.split(".")[0] in self.imported:
+                return _Value(dotted, place)
+            raise _OpenError((self.open(node),))
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            made = [self.value(one, depth + 1) for one in node.elts]
+            kind = list if isinstance(node, ast.List) else tuple
+            return _Value(kind(one.value for one in made), place, _opens(made))
+        if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+            values = [self.value(one, depth + 1) for one in node.values]
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            made_of = dict(zip(keys, (one.value for one in values), strict=True))
+            return _Value(made_of, place, _opens(values))
+        if isinstance(node, ast.UnaryOp | ast.BinOp):
+            return self.calculated(node, depth)
+        if isinstance(node, ast.JoinedStr):
+            return self.joined(node, depth)
+        if isinstance(node, ast.Call):
+            return self.called(node, depth)
+        raise _OpenError((self.open(node),))
+
+    def named(self, node: ast.Name) -> _Value:
+        known = self.known.get(node.id)
+        if known is None:
+            if node.id in self.imported:
+                return _Value(node.id, self.place(node))
+            raise _OpenError((self.open(node),))
+        if any(one.default is None for one in known.opens):
+            raise _OpenError(known.opens)
+        return known
+
+    def calculated(self, node: ast.UnaryOp | ast.BinOp, depth: int) -> _Value:
+        place = self.place(node)
+        try:
+            if isinstance(node, ast.UnaryOp):
+                one = self.value(node.operand, depth + 1)
+                if isinstance(node.op, ast.USub) and isinstance(one.value, int | float):
+                    literal = isinstance(node.operand, ast.Constant)
+                    return _Value(-one.value, place if literal else None, one.opens)
+                if isinstance(node.op, ast.Not):
+                    return _Value(not one.value, None, one.opens)
+                raise _OpenError((self.open(node),))
+            left, right = self.value(node.left, depth + 1), self.value(node.right, depth + 1)
+            act = ACTS.get(type(node.op))
+            if act is None or not _small(node.op, left.value, right.value):
+                raise _OpenError((self.open(node),))
+            alone = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
+            made = act(left.value, right.value)
+            return _Value(made, place if alone else None, _opens([left, right]))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise _OpenError((self.open(node),)) from error
+
+    def joined(self, node: ast.JoinedStr, depth: int) -> _Value:
+        text, opens = "", tuple[Open, ...]()
+        for part in node.values:
+            if isinstance(part, ast.Constant):
+                text += str(part.value)
+                continue
+            if not isinstance(part, ast.FormattedValue) or part.format_spec:
+                raise _OpenError((self.open(node),))
+            if part.conversion != -1:
+                raise _OpenError((self.open(node),))
+            made = self.value(part.value, depth + 1)
+            if len(text) > 1000 * MOST_DIGITS:
+                raise _OpenError((self.open(node),))
+            text, opens = text + str(made.value), (*opens, *made.opens)
+        return _Value(text, None, opens)
+
+    def called(self, node: ast.Call, depth: int) -> _Value:
+        """``os.environ.get("X", "y")`` and conversions of it; nothing is ever called."""
+        name = _dotted(node.func)
+        if name in ("int", "float", "str", "bool") and len(node.args) == 1 and not node.keywords:
+            one = self.value(node.args[0], depth + 1)
+            try:
+                if isinstance(one.value, str) and len(one.value) > MOST_DIGITS and name != "str":
+                    raise ValueError
+                made = {"int": int, "float": float, "str": str, "bool": bool}[name](one.value)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise _OpenError((self.open(node),)) from error
+            return _Value(made, one.place if name == "str" else None, one.opens)
+        if name in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
+            variable, default = (self.value(one, depth + 1) for one in node.args)
+            one_open = Open(str(variable.value), str(default.value), default.place)
+            return _Value(default.value, default.place, (*default.opens, one_open))
+        raise _OpenError((self.open(node),))
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    """What a loop or a ``with`` assigns."""
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return [node.target]
+    items = getattr(node, "items", ())
+    return [item.optional_vars for item in items if item.optional_vars]
+
+
+def _dotted(node: ast.AST) -> str:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute) and len(parts) < 20:
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _opens(values: list[_Value]) -> tuple[Open, ...]:
+    return tuple(dict.fromkeys(one for value in values for one in value.opens))
+
+
+def _small(act: ast.operator, left: Any, right: Any) -> bool:
+    """Whether the result stays a number or a text that anyone would write."""
+    if isinstance(left, str) and isinstance(right, str):
+        return isinstance(act, ast.Add) and len(left) + len(right) <= 1000 * MOST_DIGITS
+    if not all(isinstance(one, int | float) for one in (left, right)):
+        return False
+    if isinstance(act, ast.Pow):
+        return bool(abs(right) <= MOST_DIGITS and abs(left) <= 2**16)
+    return all(not isinstance(one, int) or one.bit_length() <= 4096 for one in (left, right))

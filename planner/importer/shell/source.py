@@ -1,0 +1,69 @@
+"""A text that is read as shell, where its characters stand, and how much work it may make."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+
+from planner.importer.given import Place, UnreadableError, Word
+
+MOST_CHARACTERS = 400_000
+MOST_STEPS = 1_500_000
+"""Characters looked at and statements taken, which is below a second of work."""
+MOST_DEPTH = 40
+"""Of functions, sourced files and ``eval`` in each other, and of expansions in expansions."""
+
+
+class Source:
+    """A script, or a text in one that is read as shell again (``eval``, ``bash -c``)."""
+
+    def __init__(self, text: str, name: str, origin: Word | None = None) -> None:
+        self.text, self.name, self.origin = text, name, origin
+        self._breaks = [at for at, one in enumerate(text) if one == "\n"]
+
+    def place(self, start: int, end: int, forms: Sequence[str] = ()) -> Place | None:
+        """Where these characters stand in a file; None where no file has them as they are."""
+        if self.origin is None:
+            line = bisect_right(self._breaks, start - 1) + 1
+            return Place(self.name, line, start, end, tuple(forms))
+        outer = self.origin.part(start, end).place if start < end else self._behind(start)
+        if outer is None or outer.end - outer.start != end - start:
+            return None
+        return replace(outer, forms=(*forms, *outer.forms))
+
+    def _behind(self, at: int) -> Place | None:
+        """Between two characters of a text in a text: behind what gives the first of them."""
+        begin = 0
+        for piece in self.origin.pieces if self.origin else ():
+            size = len(piece.text)
+            if begin + size >= at and (size or not at):
+                written = piece.written
+                if written and written == piece.place and written.end - written.start == size:
+                    middle = written.start + at - begin
+                    return replace(written, start=middle, end=middle)
+                return replace(written, start=written.end) if written else None
+            begin += size
+        return None
+
+    def error(self, at: int, message: str) -> UnreadableError:
+        """What to raise for something at ``at``."""
+        place = self.place(at, at)
+        return UnreadableError(self.name, place.line if place else 1, message)
+
+
+class Effort:
+    """How much work was done, over all texts of one reading."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def spend(self, steps: int, source: Source, at: int) -> None:
+        """Count work done; raise UnreadableError over the bound."""
+        self.steps += steps
+        if self.steps > MOST_STEPS:
+            raise source.error(
+                at,
+                "reading on would take more work than any script for people needs. "
+                "Give the command itself.",
+            )

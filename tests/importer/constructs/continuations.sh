@@ -1,0 +1,7 @@
+python m \
+  --a 1 `# why` \
+  --b 2
+python n \
+  "b" # behind
+# between
+python c # d

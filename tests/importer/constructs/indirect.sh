@@ -1,0 +1,1 @@
+X=abc; Y=X; python m ${!Y}

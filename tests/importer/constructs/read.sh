@@ -1,0 +1,5 @@
+read -r -d '' T <<EOF || true
+one
+two
+EOF
+python "$T"
