@@ -62,6 +62,8 @@ def _whole(name: str, known: Collection[str]) -> str:
 
 def _after(word: Word, start: int) -> Word:
     """What follows a word's equals sign, with the place of these characters alone."""
+    if word.pieces:
+        return word.part(start)
     place = word.place
     if place is not None and place.end - place.start == len(word.text):
         place = replace(place, start=place.start + start)
