@@ -38,7 +38,7 @@ READ = (
     *("planner.formulas.state", "planner.formulas.sharding", "planner.plan.facts"),
     *("planner.plan.trainers", "planner.launch.script", "planner.plan.loss"),
     *("planner.plan.frameworks", "planner.plan.methods", "planner.plan.references"),
-    *("planner.plan.lengths", "planner.plan.rules.asked"),
+    *("planner.plan.lengths", "planner.plan.rules.asked", "planner.launch.huggingface"),
 )
 """Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted."""
 DATA = ("planner/catalog", "planner/plan")

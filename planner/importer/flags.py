@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from planner.importer.given import Given, Place, Word
 
-OPTION = re.compile(r"--?[A-Za-z]")
+OPTION = re.compile(r"--?[A-Za-z][^\s=]*(=|\Z)")
+"""A word with a space before any equals sign is a value, and so is a negative number."""
 
 
 def flags(words: Iterable[Word], known: Collection[str]) -> Iterator[Given]:
@@ -25,7 +26,7 @@ def flags(words: Iterable[Word], known: Collection[str]) -> Iterator[Given]:
     given: Word | None = None
     values: list[Word] = []
     for word in words:
-        if OPTION.match(word.text) and not any(character.isspace() for character in word.text):
+        if OPTION.match(word.text):
             yield from _taken(given, values, known)
             given, values = word, []
         else:
@@ -44,7 +45,7 @@ def _taken(option: Word | None, values: list[Word], known: Collection[str]) -> I
     if not values and name.startswith("no_") and name not in known:
         yield Given(_whole(name.removeprefix("no_"), known), "False", option.place, option.opens)
         return
-    name = _whole(name, known)
+    name = _whole(name, known) if written.startswith("--") else name
     if not values:
         yield Given(name, "True", option.place, option.opens)
     elif len(values) == 1:

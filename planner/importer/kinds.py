@@ -39,9 +39,8 @@ def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Giv
         while section and section not in table:
             section = section.rpartition(".")[0]
         if section and section != one.name and not table[section].fields:
-            parts = whole[section].value if section in whole else {}
-            parts = {**parts, one.name.removeprefix(f"{section}."): one.value}
-            whole[section] = replace(one, name=section, value=parts)
+            first = whole.setdefault(section, replace(one, name=section, value={}))
+            first.value[one.name.removeprefix(f"{section}.")] = one.value
         else:
             yield one
     yield from whole.values()

@@ -47,7 +47,8 @@ def launched(folder: Path, plan: Plan) -> tuple[Launch, dict[str, tuple[Given, .
         for file in written.files
         if file.name.endswith((".yaml", ".json"))
     }
-    exported = re.findall(r"^export (\w+)(?:=(\S+))?", written.text("launch.sh"), re.M)
+    scripts = [file.text for file in written.files if file.name not in ("engine.sh", *files)]
+    exported = re.findall(r"^export (\w+)(?:=(\S+))?", "\n".join(scripts), re.M)
     launch = Launch(
         said[at + 1],
         words(said[at + 2 :]),

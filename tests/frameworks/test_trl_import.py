@@ -15,6 +15,8 @@ from planner.frameworks.trl.importer import imported, method_of, takes
 from planner.frameworks.trl.settings import all_settings
 from planner.importer.given import Given, Launch, Open, Place, Word
 from planner.importer.reading import Reading
+from planner.importer.shell import read_shell
+from planner.importer.yaml_text import read_yaml
 from planner.plan import FIELDS
 
 LAUNCHERS = ("accelerate launch", "torchrun", "deepspeed")
@@ -250,6 +252,8 @@ def test_what_is_trls_and_what_of_it_is_planned() -> None:
     kto = imported(launch_of("trl kto --beta 0.1"))
     assert kto.plan == {} and [entry.name for entry in kto.unknown] == ["beta"]
     assert kto.messages == ["trl kto is not planned: its settings are listed as they stand."]
+    words = imported(launch_of("trl.scripts.sft first second --packing true"))
+    assert [entry.value for entry in words.unknown] == ["first", "second"]
     # A script of a trainer's name, told what that trainer takes, is taken for one.
     told = "torchrun -- src/grpo.py --num_generations 4 --max_completion_length 9"
     assert not takes(launch_of(told)) and takes(launch_of(f"{told} --beta 0"))
@@ -336,6 +340,27 @@ def test_the_place_of_a_value_is_its_own(tmp_path: Path) -> None:
     found = {entry.name: entry.place for entry in reading.understood if entry.place}
     spans = {name: text[place.start : place.end] for name, place in found.items() if place}
     assert spans["beta"] == "0.5" and spans["reward_funcs"] == "a.b c.d"
+
+
+def test_a_persons_script_from_its_text_to_the_plan() -> None:
+    text = """BETA=0.04
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+accelerate launch --num_processes 4 -m trl.scripts.grpo \\
+    --beta=$BETA --num_generations ${GROUP:-16} --config recipe.yaml
+"""
+    recipe = "model_name_or_path: Qwen/Qwen3-4B\nbeta: 0.1\nmax_completion_length: 700\n"
+    (launch,) = read_shell(text, "run.sh", {})
+    assert takes(launch)
+    reading = imported(launch, {"recipe.yaml": read_yaml(recipe, "recipe.yaml").givens})
+    assert fields(reading, "gpus", "sharding", "kl", "expandable_segments") == (
+        4, "ddp", "loss", True
+    )
+    assert fields(reading, "responses_per_prompt", "response_tokens") == (16, 700)
+    places = {entry.name: entry.place for entry in reading.understood if entry.place}
+    assert text[places["beta"].start : places["beta"].end] == "0.04"
+    length = places["max_completion_length"]
+    assert recipe[length.start : length.end] == "700" and length.file == "recipe.yaml"
+    assert [entry.name for entry in reading.open if not entry.asked] == ["num_generations"]
 
 
 @pytest.mark.parametrize(

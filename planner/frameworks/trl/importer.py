@@ -191,18 +191,23 @@ def _told(
     known = {*table, *no_effect()}
     own = [*flags(launch.arguments, {name for name in known if "." not in name})]
     config = [one for one in own if one.name == "config"]
-    own = [one for one in own if one.name != "config"]
+    own = [
+        one if one.name else replace(one, name=f"argument {one.value}")
+        for one in own
+        if one.name != "config"
+    ]
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
     arguments = next(name for name, known in classes().items() if known == method)
     said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
-    by_script = [one for one in said if _head(one) in {*known, "accelerate", "deepspeed"}]
-    rest = [one for one in said if one not in by_script]
-    by_trl = launch.program.startswith("trl ")
+    heads = known | {"accelerate", "deepspeed"}
+    by_script = [one for one in said if _head(one) in heads]
+    rest = [one for one in said if _head(one) not in heads]
+    by_trl = launch.program.startswith(f"{FRAMEWORK.name} ")
     passed_on = [one for one in rest if by_trl and _head(one) != ENV]
-    left = [one for one in rest if one not in passed_on]
+    left = [one for one in rest if not by_trl or _head(one) == ENV]
     file, options = _launcher_file([*_launcher(launch).options, *passed_on])
     inside: list[Given] = []
     if file is not None:

@@ -37,7 +37,7 @@ def whole(value: Any) -> int:
     Raises:
         ValueError: it is none.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+    if real(value) != value // 1:
         raise ValueError(f"{shown(value)} is not a whole number.")
     return int(value)
 
@@ -48,8 +48,8 @@ def real(value: Any) -> float:
     Raises:
         ValueError: it is none.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is not a number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
+        raise ValueError(f"{shown(value)} is not a number that a plan can have.")
     return float(value)
 
 
