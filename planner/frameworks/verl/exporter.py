@@ -10,9 +10,8 @@ import shlex
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles as obstacles
-from planner.frameworks.verl.overrides import overrides
+from planner.frameworks.verl.overrides import apart, overrides
 from planner.frameworks.verl.settings.algorithm import ENTROPY_COEFFICIENT, KL_COEFFICIENT
-from planner.frameworks.verl.settings.roles import apart
 from planner.frameworks.verl.settings.rollout import nodes
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile

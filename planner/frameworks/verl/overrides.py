@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.frameworks.verl.settings import SETTINGS
+from planner.frameworks.verl.settings.roles import apart as apart
 from planner.frameworks.verl.settings.rows import Added
 from planner.plan import Plan
 
