@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from planner import registry
+from planner.launch.bundle.bundle import bundled
+from planner.launch.bundle.places import SHELL
 from planner.launch.launch import ONLINE as ONLINE
 from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
@@ -95,7 +97,9 @@ def _in_the_way_of_weights(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
     return (Obstacle(field="framework", why=why, fix=f"Export it to {' or '.join(able)}."),)
 
 
-def export(plan: Plan, framework: str, *, link: str = "", density_weights: str = "") -> Launch:
+def export(
+    plan: Plan, framework: str, *, link: str = "", density_weights: str = "", on: str = SHELL
+) -> Launch:
     """The files that start this plan's run.
 
     Args:
@@ -105,10 +109,12 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
         density_weights: ``online`` has the run draw prompts by density weights that it computes
             as it starts; a path is the folder of a sampling run that it reads them from. Empty
             draws all prompts alike.
+        on: What it is launched by, one of :data:`planner.launch.bundle.places.PLACES`.
 
     Raises:
         CannotExpress: naming every field the framework cannot do.
-        ValueError: the framework has no exporter, or the link is not one printable line.
+        ValueError: the framework has no exporter, cannot be launched by that, or the link is not
+            one printable line.
     """
     if link and (not link.isprintable() or not link.isascii()):
         raise ValueError("link must be one line of printable ASCII; percent-encode it.")
@@ -116,9 +122,11 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
     if found:
         raise CannotExpress(framework, found)
     if weighted := density_weights and weighted_exporter_of(framework):
-        return weighted.write_weighted(plan, link, density_weights)
+        return bundled(plan, weighted.write_weighted(plan, link, density_weights), link, on)
     launch, unread = exporter_of(framework).write(plan, link), framework_named(framework).unread
-    return replace(launch, notes=(UNREAD.format(unread), *launch.notes)) if unread else launch
+    if unread:
+        launch = replace(launch, notes=(UNREAD.format(unread), *launch.notes))
+    return bundled(plan, launch, link, on)
 
 
 def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:

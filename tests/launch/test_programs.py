@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launch.running import run, unpack
+from launch.running import COMMON, run, unpack
 from launch.tiny_models import config
 from planner import catalog
 from planner.__main__ import main
@@ -32,7 +32,8 @@ COMES_WITH = {"safetensors": "transformers"}
 
 
 def trees(launch: Launch) -> dict[str, ast.Module]:
-    return {f.name: ast.parse(f.text) for f in launch.files if f.name.endswith(".py")}
+    own = (f for f in launch.files if f.name.endswith(".py") and f.name not in COMMON)
+    return {f.name: ast.parse(f.text) for f in own}
 
 
 def plan_in(tree: ast.Module) -> dict[str, Any]:
@@ -234,6 +235,7 @@ def test_the_command_writes_the_program(tmp_path: Path) -> None:
     query = "method=grade&gpus=1&grade_kl=online"
     assert main(["launch", query, "--framework", "plain", "--out", str(folder)]) == 0
     assert {path.name for path in folder.iterdir()} == {
-        *("launch.sh", "requirements.txt", "train_grade.py")
+        *("launch.sh", "train_grade.py"),
+        *COMMON,
     }
     assert (folder / "launch.sh").stat().st_mode & 0o111

@@ -80,6 +80,6 @@ def test_no_button_leads_to_a_plan_that_does_not_fit_and_one_press_makes_it_fit(
 
 def test_launch_names_what_it_writes_nothing_for_and_what_to_do_meanwhile() -> None:
     said = words(opened("launch"))
-    (lines,) = [text for text in said.split("\n\n") if "Slurm and other schedulers" in text]
+    (lines,) = [text for text in said.split("\n\n") if "Kubernetes and other schedulers" in text]
     assert lines.count("Meanwhile") == 5
     assert all(f"**{name}.**" in lines for name in ("OpenRLHF", "Unsloth", "Other frameworks"))

@@ -7,6 +7,7 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 from __future__ import annotations
 
 from planner.frameworks.plain import FRAMEWORK
+from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.decisions import shared_decisions
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.obstacles import Obstacles
@@ -23,6 +24,10 @@ VERSION = "2.13.0"
 """The torch that the programs were run with."""
 
 REQUIREMENTS = "requirements.txt"
+SAYS = (
+    "Each step's line ends with the most that the allocator has reserved so far, beside what was "
+    "predicted: hold it against the largest of *reserved*."
+)
 
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
@@ -139,9 +144,15 @@ def write(plan: Plan, link: str) -> Launch:
             for each in templates
         ),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
+        environment_file(plan),
     )
     return Launch(
-        framework=FRAMEWORK.name, version=VERSION, files=files, install=install, notes=notes
+        framework=FRAMEWORK.name,
+        version=VERSION,
+        files=files,
+        install=install,
+        notes=notes,
+        says=SAYS,
     )
 
 
@@ -164,12 +175,12 @@ def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
 
 def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
-    if plan.expandable_segments:
-        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        *reading(),
+        "python3 preflight.py",
     ]
     starts = ["python3"]
     if plan.gpus > 1:

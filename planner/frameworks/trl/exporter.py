@@ -22,6 +22,7 @@ from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacl
 from planner.frameworks.trl.program_files import program_files, program_notes
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
+from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.launch import ONLINE, Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
@@ -95,6 +96,7 @@ def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -
             else (LaunchFile(name=_config(plan), text=yaml_text(settings(plan), *about[:2])),)
         ),
         *accelerate_files(plan),
+        environment_file(plan),
     ]
     if _asks_reward_file(plan):
         files.append(reward.reward_file(SCORE, plan.reward))
@@ -310,12 +312,12 @@ def _script(
         else:
             lines.append(required("ENGINE_HOST", "the address of the node that runs engine.sh"))
         words += ["--engine-host" if program else "--vllm_server_host", expand("", "ENGINE_HOST")]
-    if plan.expandable_segments:
-        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         "# The files name each other, and reward.py is found, from this folder.",
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        *reading(),
+        "python3 preflight.py",
         f'{command(words)} "$@"' if program else command(words),
     ]
     return "\n".join(lines) + "\n"
