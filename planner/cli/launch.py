@@ -21,7 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--framework",
         default="",
-        help=f"{' or '.join(exported())}; the plan's own unless it was left open and runs elsewhere",
+        help=f"{' or '.join(exported())}; else the plan's, or the first with a script for it",
     )
     parser.add_argument(
         "--on",

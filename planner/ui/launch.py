@@ -26,7 +26,13 @@ from planner.wording.display import plain
 from planner.wording.fields import labelled, short_label
 from planner.wording.subjects import ELSEWHERE, OTHERS
 
-LANGUAGES = {".sh": "bash", ".sbatch": "bash", ".md": "markdown", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
+LANGUAGES = {
+    **dict.fromkeys((".sh", ".sbatch"), "bash"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    ".py": "python",
+    ".json": "json",
+    ".md": "markdown",
+}
 
 
 def choose_framework(plan: Plan) -> str:

@@ -201,8 +201,8 @@ OTHERS: tuple[Subject, ...] = (
         "schedulers",
         "Kubernetes and other schedulers",
         "container, Kubernetes, k8s, SkyPilot, PBS, LSF",
-        "Launch writes jobs for Slurm and Ray alone. Meanwhile start launch.sh on every node from a "
-        "job of your own, with NODE_RANK and MASTER_ADDR set as its head says.",
+        "Launch writes jobs for Slurm and Ray alone. Meanwhile start launch.sh on every node from "
+        "a job of your own, with NODE_RANK and MASTER_ADDR set as its head says.",
         missing=True,
     ),
     Subject(

@@ -14,12 +14,13 @@ from planner.__main__ import main
 from planner.launch.export import export, fitted
 from planner.plan import Plan
 
-SRUN = """#!/bin/bash
-{ printf '%s\\0' "${0##*/}" "$@"; printf '\\n\\0'; } >> "$RECORD"
+ATOMIC = STAND_IN.replace('>> "$RECORD"', '> "$RECORD.$$"\ncat "$RECORD.$$" >> "$RECORD"')
+"""One write a call, since a job's steps run side by side."""
+SRUN = f"""{ATOMIC}\\
 # As Slurm would, run what follows the options, once for each node of the step.
 count=1
 while [[ "$1" == --* ]]; do
-  if [[ "$1" == --nodes=* ]]; then count="${1#--nodes=}"; fi
+  if [[ "$1" == --nodes=* ]]; then count="${{1#--nodes=}}"; fi
   shift
 done
 for ((place = 0; place < count; place++)); do SLURM_PROCID=$place "$@" || exit $?; done
@@ -44,7 +45,7 @@ def ran(plan: Plan, on: str, folder: Path, **variables: str) -> list[list[str]]:
     unpack(launch, folder)
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
-    texts = dict.fromkeys(("python3", "accelerate", "ray", "vllm"), STAND_IN)
+    texts = dict.fromkeys(("python3", "accelerate", "ray", "vllm"), ATOMIC)
     for name, text in (texts | {"srun": SRUN, "scontrol": HOSTS}).items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
@@ -126,7 +127,8 @@ def test_slurm_begins_an_engine_on_its_own_node_first(tmp_path: Path) -> None:
     engine = {"rollout": "vllm-separate", "rollout_gpus": 8, "rollout_tensor_parallel": 8}
     plan = planned("trl", model="Qwen/Qwen3-8B", gpus=32, **engine)
     calls = ran(plan, "slurm", tmp_path)
-    first, step = [words for words in calls if words[0] == "srun"]
+    steps = [words for words in calls if words[0] == "srun"]
+    first, step = sorted(steps, key=lambda words: "engine.sh" not in words)
     assert {"--nodes=1", "--nodelist=node4", "engine.sh"} <= set(first)
     assert {"--nodes=3", "--nodelist=node1,node2,node3"} <= set(step)
     begun = [words for words in calls if words[0] == "accelerate"]

@@ -97,7 +97,7 @@ def test_a_hostile_name_can_only_be_a_string(kind: str, name: str, tmp_path: Pat
     # Its config comes along, so that there are facts to write whatever the name is.
     plan = Plan(**KINDS[kind], config=catalog.encode_config(config()))
     named = plan.model_copy(update={"model": name})
-    with pytest.raises(CannotExpress, match="not a Hub id"):
+    with pytest.raises(CannotExpress, match="other characters"):
         export(named, "plain")
     # Even unrefused it changes nothing of a program but that literal.
     hostile, benign = write(named, ""), write(plan, "")
@@ -108,9 +108,13 @@ def test_a_hostile_name_can_only_be_a_string(kind: str, name: str, tmp_path: Pat
         assert values == usual and hostile.text(file).isascii() == benign.text(file).isascii()
         assert _without_plan(tree) == _without_plan(trees(benign)[file])
     variables = {"DATASET": "/data/it's $(touch pwned).jsonl", "OUTPUT_DIR": "/out dir"}
+    variables["MODEL"] = "/models/$(touch pwned)'s"
     words = run(unpack(hostile, tmp_path), **variables)
     assert words == [
-        ["python3", file, "--data", variables["DATASET"], "--output", "/out dir"]
+        [
+            *("python3", file, "--model", variables["MODEL"]),
+            *("--data", variables["DATASET"], "--output", "/out dir"),
+        ]
         for file in trees(benign)
     ]
     assert not list(tmp_path.rglob("pwned"))
@@ -192,7 +196,8 @@ def test_only_a_cached_reference_has_a_program_before_the_training() -> None:
 
 def test_a_method_without_exporter_elsewhere_names_the_program() -> None:
     for framework in ("trl", "verl"):
-        assert "Export it to Plain PyTorch." in why_not(Plan(**DPO), framework)[0]
+        assert "Export it to Plain PyTorch." in why_not(Plan(**GRADE), framework)[0]
+    assert "Export it to Plain PyTorch or TRL." in why_not(Plan(**DPO), "verl")[0]
     followed = following(Plan(method="dpo", sharding="fsdp2"), "plain", {"method"})
     assert (followed.gpus, followed.sharding) == (8, "ddp")
 

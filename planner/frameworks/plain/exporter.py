@@ -14,6 +14,7 @@ from planner.launch.obstacles import Obstacles
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.templates import Program
+from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.plan import Plan, references
 from planner.plan.methods import method_of
@@ -175,6 +176,7 @@ def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
 
 def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
+    lines += weights_lines(plan)
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
@@ -188,5 +190,5 @@ def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
         starts += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={plan.gpus}"]
     for name in names:
         data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
-        lines.append(f'{command([*starts, name, *data])} "$@"')
+        lines.append(f'{command([*starts, name, *weights_option(plan, "--model"), *data])} "$@"')
     return "\n".join(lines) + "\n"

@@ -34,6 +34,7 @@ from planner.launch.script import (
     required,
     yaml_text,
 )
+from planner.launch.weights import weights_lines, weights_option, weights_word
 from planner.launch.words import (
     ATTENTION,
     attention_packages,
@@ -161,7 +162,9 @@ def _own_steps(plan: Plan) -> int:
 def settings(plan: Plan) -> dict[str, object]:
     """Every setting of TRL's own script that the plan decides."""
     sampled = _script_of(plan).samples
-    more = _sampled(plan) if sampled else _given(plan)
+    own = trainer_of(FRAMEWORK.name, plan.method).own
+    pairs = own.arguments(plan) if own else {}
+    more = _sampled(plan) if sampled else pairs or _given(plan)
     return given({**training(plan), **more})
 
 
@@ -279,6 +282,7 @@ def _script(
     plan: Plan, about: tuple[str, ...], program: str, flags: tuple[str, ...]
 ) -> str:
     lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
+    lines += weights_lines(plan)
     words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
     if nodes(plan) > 1:
         lines += [
@@ -295,11 +299,13 @@ def _script(
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
         words += [
             *(program, "--dataset", expand("", "DATASET")),
+            *weights_option(plan, "--model"),
             *("--output", expand("", "OUTPUT_DIR"), *flags),
         ]
     else:
         words += [
             *("-m", f"trl.scripts.{_script_of(plan).module}", "--config", _config(plan)),
+            *weights_option(plan, "--model_name_or_path"),
             *("--dataset_name", expand("", "DATASET")),
             *("--output_dir", expand("", "OUTPUT_DIR")),
         ]
@@ -328,8 +334,9 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     if _shares_a_node(plan):
         devices = ",".join(str(device) for device in range(training_gpus(plan), plan.gpus))
         lines.append(f"export CUDA_VISIBLE_DEVICES={devices}")
+    lines += weights_lines(plan)
     words = [
-        *("vllm", "serve", plan.model, "--host", "0.0.0.0", "--port", "8000"),
+        *("vllm", "serve", weights_word(plan), "--host", "0.0.0.0", "--port", "8000"),
         *("--tensor-parallel-size", str(plan.rollout_tensor_parallel)),
         *("--gpu-memory-utilization", str(plan.gpu_memory_utilization)),
         *("--max-model-len", str(plan.prompt_tokens + plan.response_tokens)),
@@ -399,6 +406,16 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         (
             _asks_reward_file(plan),
             "reward.py reads the data set's column answer, beside prompt.",
+        ),
+        (
+            plan.reference != "none" and not samples,
+            "The data set has the columns chosen and rejected, and prompt unless both begin with "
+            "it. DPO's beta is TRL's default, 0.1.",
+        ),
+        (
+            plan.reference == "cached-logprobs",
+            "TRL scores the data set with the reference before training, and keeps the log-probs "
+            "in the data set's cache.",
         ),
         (
             plan.kl != "none",

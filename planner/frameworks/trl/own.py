@@ -20,6 +20,4 @@ class Own:
     rows: Literal["text", "pairs", "prompts"]
     """What its data set has."""
     arguments: Callable[[Plan], Mapping[str, object]] = lambda plan: {}
-    """What a plan decides, where no export says it."""
-    refuses: Callable[[Plan], str] = lambda plan: ""
-    """Why a plan is not run by it, as a sentence; empty where it is."""
+    """What a plan decides beside what every trainer is told and a data set of texts needs."""

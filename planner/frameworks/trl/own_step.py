@@ -47,7 +47,7 @@ def refusal(plan: Plan) -> str:
         if holds:
             return f"{FRAMEWORK.label}'s own code did not run: {why}."
     assert own is not None
-    first = own.refuses(plan) or next((one.why for one in step_obstacles(plan)), "")
+    first = next((one.why for one in step_obstacles(plan)), "")
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
@@ -88,8 +88,4 @@ def autocasts(plan: Plan) -> bool:
 
 def arguments(plan: Plan) -> dict[str, object]:
     """Every setting that the plan decides, by the names of TRL's own parser."""
-    own = own_of(plan)
-    assert own is not None
-    if trainer_of(FRAMEWORK.name, plan.method).export is not None:
-        return exporter.settings(plan)
-    return {**exporter.training(plan), **own.arguments(plan)}
+    return exporter.settings(plan)

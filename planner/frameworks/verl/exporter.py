@@ -27,6 +27,8 @@ from planner.launch.script import (
     plain_characters,
     required,
 )
+from planner.launch.weights import NAME as WEIGHTS
+from planner.launch.weights import weights_lines
 from planner.launch.words import (
     FLASH_3,
     entropy_note,
@@ -75,10 +77,20 @@ def write(plan: Plan, link: str) -> Launch:
     )
 
 
+PATHS = ("actor_rollout_ref.model.path", "critic.model.path")
+"""Overrides that name weights."""
+
+
+def _override(plan: Plan, key: str, value: object) -> str | Expanded:
+    if plan.config and key in PATHS and value == plan.model:
+        return expand(f"{key}='", WEIGHTS, "'")
+    return f"{key}={value}"
+
+
 def _words(plan: Plan) -> list[str | Expanded]:
     return [
         *("python3", "-m", PROGRAMS[apart(plan)]),
-        *(f"{key}={value}" for key, value in overrides(plan).items()),
+        *(_override(plan, key, value) for key, value in overrides(plan).items()),
         expand("data.train_files='", "TRAIN_FILES", "'"),
         expand("data.val_files='", "VAL_FILES", "'"),
         expand("reward.custom_reward_function.path='", "here", f"/{reward.NAME}'"),
@@ -135,7 +147,10 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         *checks,
         'here="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"',
         'OUTPUT_DIR="${OUTPUT_DIR:-$PWD/output}"',
-        plain_characters("TRAIN_FILES", "VAL_FILES", "OUTPUT_DIR", "here"),
+        *weights_lines(plan),
+        plain_characters(
+            *("TRAIN_FILES", "VAL_FILES", "OUTPUT_DIR", "here", *([WEIGHTS] if plan.config else []))
+        ),
         *reading('"$here"'),
     ]
     if count > 1:

@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from planner import catalog
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.bundle.expected import expected_text
@@ -35,6 +36,11 @@ PREFLIGHT = Path(__file__).with_name("program") / "preflight.py"
 REQUIREMENTS = "requirements.txt"
 ENGINE_RANK = "rollout"
 """Whose phases run on an engine's own GPUs."""
+SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "vocab_size"),
+)
+"""Keys of a config.json that say whether weights are of the planned model."""
 JOBS = {SLURM: job_file, RAY_JOB: submit_file}
 
 
@@ -77,10 +83,16 @@ def _preflight(plan: Plan, found: Footprint, launch: Launch) -> str:
         ),
         ("phase", peak.name, ""),
         ("apart", apart, "Phases that run on GPUs of their own, where engine.sh is."),
+        ("sizes", _sizes(plan), "Of the config.json that MODEL has to be of; empty for the Hub's."),
         ("host_bytes", found.host_bytes or 0, "Most host RAM of one node; 0 where nobody knows."),
     )
     about = (f"The plan of this {launch.framework} run.",)
     return program_text(PREFLIGHT, (Decision(name=n, value=v, why=w) for n, v, w in rows), about)
+
+
+def _sizes(plan: Plan) -> dict[str, int]:
+    config = catalog.decode_config(plan.config) if plan.config else {}
+    return {name: config[name] for name in SIZES if isinstance(config.get(name), int)}
 
 
 def _plan_text(plan: Plan, link: str) -> str:

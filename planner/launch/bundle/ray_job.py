@@ -14,12 +14,12 @@ CARRIED = (
     "print(json.dumps({'env_vars': {n: os.environ[n] for n in sys.argv[1:] if n in os.environ}}))"
 )
 """What the job is to have of this shell's variables; any value arrives as it is."""
-ALWAYS = ("OUTPUT_DIR", "ANYWAY", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_BUFFSIZE", "NCCL_DEBUG")
+ALWAYS = ("OUTPUT_DIR", "ANYWAY", "MODEL", "PYTORCH_CUDA_ALLOC_CONF", "NCCL_BUFFSIZE", "NCCL_DEBUG")
 
 
 def submit_file(plan: Plan, launch: Launch) -> LaunchFile:
     """The script that submits."""
-    names = [*(name for name, _ in asked(launch)), *ALWAYS]
+    names = dict.fromkeys([*(name for name, _ in asked(launch)), *ALWAYS])
     # Ray's own processes take the GPUs where they train; a script that begins them itself asks.
     gpus = "" if launch.across == RAY else f" --entrypoint-num-gpus {plan.gpus}"
     about = (

@@ -66,8 +66,8 @@ def dry_run() -> tuple[tuple[str, int] | None, str]:
         )
         answer = json.loads(done.stdout)
         if answer["source"] == "dry run":
-            known = {one["name"]: one["device_bytes"] or 0 for one in answer["phases"]}
-            size, phase = max((size, one) for one, size in known.items() if one not in PLAN["apart"])
+            here = [one for one in answer["phases"] if one["name"] not in PLAN["apart"]]
+            size, phase = max((one["device_bytes"] or 0, one["name"]) for one in here)
             return (phase, int(size)), ""
     except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         if isinstance(error, subprocess.TimeoutExpired):
@@ -83,6 +83,18 @@ def short(what: str, needed: int, free: int) -> str:
         f"{what} needs {needed / GIB:.1f} GiB, and {free / GIB:.1f} are free: "
         f"{(needed - free) / GIB:.1f} GiB are missing."
     )
+
+
+def other_sizes() -> Iterator[str]:
+    """In what the model that is to be trained is not the plan's, a sentence each."""
+    path = os.path.join(os.environ.get("MODEL", ""), "config.json")
+    if not PLAN["sizes"] or not os.path.isfile(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    for name, size in PLAN["sizes"].items():
+        if found.get(name) != size:
+            yield f"MODEL: {name} is {found.get(name)} in {path}, and {size} in the plan."
 
 
 def missing(found: list[tuple[str, int]]) -> Iterator[str]:
@@ -112,7 +124,7 @@ def missing(found: list[tuple[str, int]]) -> Iterator[str]:
 
 def checked() -> list[str]:
     """What does not fit here."""
-    return list(missing(cards()))
+    return [*other_sizes(), *missing(cards())]
 
 
 def checked_on_ray() -> list[str]:
