@@ -49,5 +49,7 @@ class Program:
     """The method's own constants."""
     refuse: Callable[[Obstacles], None]
     """Notes what it cannot do in the plan's :class:`planner.launch.obstacles.Obstacles`."""
+    rewarded: bool = False
+    """Whether it scores responses by ``reward.py``."""
     notes: Callable[[Plan], tuple[str, ...]] = lambda plan: ()
     """Sentences for a person."""

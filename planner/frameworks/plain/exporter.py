@@ -7,6 +7,7 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 from __future__ import annotations
 
 from planner.frameworks.plain import FRAMEWORK
+from planner.launch import reward
 from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.decisions import shared_decisions
 from planner.launch.launch import Launch, LaunchFile, Obstacle
@@ -42,6 +43,8 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     _one_node(found)
     _kernels(found)
     program.refuse(found)
+    if program.rewarded:
+        found.only("reward", *("rule", "remote"), why="The program scores responses by reward.py.")
     found.only("save_steps", 0, why="The program saves the trained weights only once, at the end.")
     return tuple(found.found)
 
@@ -138,14 +141,16 @@ def write(plan: Plan, link: str) -> Launch:
     )
     decisions = (*shared_decisions(plan), *program.decisions(plan), *predictions(plan))
     templates = program.templates(plan)
+    script = _script(plan, about, [each.name for each in templates], program.rewarded)
     files = (
-        LaunchFile(name="launch.sh", text=_script(plan, about, [each.name for each in templates])),
+        LaunchFile(name="launch.sh", text=script),
         *(
             LaunchFile(name=each.name, text=program_text(each, decisions, about[:2]))
             for each in templates
         ),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
         environment_file(plan),
+        *([reward.reward_file("", plan.reward)] if program.rewarded else []),
     )
     return Launch(
         framework=FRAMEWORK.name,
@@ -174,9 +179,11 @@ def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
     )
 
 
-def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
+def _script(plan: Plan, about: tuple[str, ...], names: list[str], rewarded: bool) -> str:
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
     lines += weights_lines(plan)
+    if rewarded and plan.reward == "remote":
+        lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
