@@ -157,14 +157,33 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
     raise CannotExpress(framework, obstacles(plan, framework))
 
 
-def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
-    """What the export to the plan's own framework will refuse; empty where it has none at all."""
-    if plan.framework in exported() and plan.framework in exporting(plan.method):
+def refused(plan: Plan, chosen: Collection[str]) -> tuple[Obstacle, ...]:
+    """What the export to the plan's own framework will refuse.
+
+    Empty where it writes none of the method, unless that framework was chosen.
+    """
+    if plan.framework not in exported():
+        return ()
+    none_written = plan.framework not in exporting(plan.method)
+    if plan.framework in writing(plan) or (none_written and "framework" in chosen):
         try:
             following(plan, plan.framework, chosen)
         except CannotExpress as error:
-            return tuple(f"launch refuses {one.sentence}" for one in error.obstacles)
+            return error.obstacles
     return ()
+
+
+def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
+    """The same as sentences."""
+    return tuple(f"launch refuses {one.sentence}" for one in refused(plan, chosen))
+
+
+def writing(plan: Plan) -> tuple[str, ...]:
+    """Frameworks with a script for a plan's method, whatever else is in the way of it."""
+    able = (name for name in exporting(plan.method) if name in exported())
+    return tuple(
+        name for name in able if all(one.field != "method" for one in obstacles(plan, name))
+    )
 
 
 def scripted(plan: Plan, chosen: Collection[str]) -> str:

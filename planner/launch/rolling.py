@@ -29,16 +29,14 @@ def decisions(plan: Plan) -> Iterator[Decision]:
     yield from of_fields(plan, WHY)
 
 
+def within(plan: Plan) -> bool:
+    """Whether a plan holds all weights on each GPU, and generates with the model that trains."""
+    return plan.rollout == "hf" and plan.sharding in ("none", "ddp")
+
+
 def refuse(found: Obstacles) -> None:
     """Notes what none of them does."""
     plan = found.plan
-    found.only(
-        *("rollout", "hf"),
-        why="The program generates with transformers, in the model that trains.",
-        rollout_gpus=0,
-        rollout_tensor_parallel=1,
-        rollout_overlap="synchronous",
-    )
     found.only("batch_shape", "padded", why="Responses end where they end, so rows are padded.")
     found.only(
         "logits",

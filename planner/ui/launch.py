@@ -9,14 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from planner.launch.bundle.places import PLACES, SHELL, place_label, why_not_on
-from planner.launch.export import export, following, weighable
+from planner.launch.export import export, following, weighable, writing
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.launch.offer import offered, refuses
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.frameworks import exported
 from planner.plan.query import to_query
-from planner.plan.trainers import exporting
 from planner.ui import compute, messages
 from planner.ui.elements import download, segments
 from planner.ui.state import address, session
@@ -38,7 +37,7 @@ LANGUAGES = {
 def choose_framework(plan: Plan) -> str:
     """Which framework's files to show."""
     known = exported()
-    able = [name for name in exporting(plan.method) if name in known] or known
+    able = writing(plan) or known
     followed = (plan.framework, plan.method)
     # Streamlit forgets a widget while another page is open, so its value is remembered beside it.
     shown = st.session_state.get("export to", st.session_state.get("exported to"))

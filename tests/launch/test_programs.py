@@ -183,7 +183,7 @@ def test_sampled_responses_have_nothing_to_compute_before_training(reference: st
     found = {each.field: each for each in obstacles(plan, "plain")}
     assert "new in each step" in found["reference"].why
     assert found["reference"].changes == (("reference", "copy"),)
-    assert "Export it to TRL or verl." in found["method"].fix
+    assert "Export it to TRL or verl, or set" in found["method"].fix
 
 
 def test_only_a_cached_reference_has_a_program_before_the_training() -> None:

@@ -25,7 +25,7 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     app = opened("launch", v="1", preset=INTUITOR)
     app.segmented_control(key="export to").set_value("verl").run()
     assert "cannot run this plan" in app.warning[0].value
-    assert "Export it to TRL" in str(app.dataframe[0].value.to_dict())
+    assert "Export it to Plain PyTorch or TRL" in str(app.dataframe[0].value.to_dict())
 
 
 def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> None:

@@ -18,8 +18,9 @@ from planner.launch.templates import Program
 from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.plan import Plan, references
+from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
-from planner.plan.trainers import trainer_of
+from planner.plan.trainers import exporting, trainer_of
 from planner.values.dealing import rest
 
 VERSION = "2.13.0"
@@ -38,7 +39,10 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     program = _program(plan)
     if program is None:
         found.without_exporter(FRAMEWORK)
-        _cached_reference(found)
+        return tuple(found.found)
+    _cached_reference(found)
+    if not program.within(plan):
+        _laid_out_otherwise(found)
         return tuple(found.found)
     _one_node(found)
     _kernels(found)
@@ -66,6 +70,19 @@ def _cached_reference(found: Obstacles) -> None:
             "The plan assumes that other GPUs run the reference; in the program every GPU trains.",
             reference=live,
         )
+
+
+def _laid_out_otherwise(found: Obstacles) -> None:
+    """Changes that would make it fit are no small ones, so nothing follows by itself."""
+    plan, others = found.plan, [n for n in exporting(found.plan.method) if n != FRAMEWORK.name]
+    engine = ", rollout to hf" if method_of(plan).generates else ""
+    labels = " or ".join(framework_named(name).label for name in others)
+    found.refuse(
+        "method",
+        f"Headroom's own {method_of(plan).title} program holds all weights on each GPU"
+        f"{' and generates with transformers' if engine else ''}; this plan does not.",
+        f"Export it to {labels}, or set sharding to ddp{engine}.",
+    )
 
 
 def _one_node(found: Obstacles) -> None:

@@ -12,6 +12,7 @@ TEMPLATE = Path(__file__).with_name("program") / "train_grpo.py"
 
 TRAINER = Trainer(
     export=Program(
+        within=rolling.within,
         templates=lambda plan: (TEMPLATE,),
         decisions=rolling.decisions,
         refuse=rolling.refuse,

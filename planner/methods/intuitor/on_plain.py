@@ -28,6 +28,7 @@ def _refuse(found: Obstacles) -> None:
 
 TRAINER = Trainer(
     export=Program(
+        within=rolling.within,
         templates=lambda plan: (TEMPLATE,),
         decisions=rolling.decisions,
         refuse=_refuse,

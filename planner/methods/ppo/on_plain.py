@@ -37,6 +37,7 @@ def _refuse(found: Obstacles) -> None:
 
 TRAINER = Trainer(
     export=Program(
+        within=rolling.within,
         templates=lambda plan: (TEMPLATE,),
         decisions=_decisions,
         refuse=_refuse,

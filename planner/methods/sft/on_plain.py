@@ -28,6 +28,7 @@ def _refuse(found: Obstacles) -> None:
 
 TRAINER = Trainer(
     export=Program(
+        within=lambda plan: plan.sharding in ("none", "ddp"),
         templates=lambda plan: (TEMPLATE,),
         decisions=lambda plan: of_fields(plan, {"prompts_per_step": ""}),
         refuse=_refuse,
