@@ -211,19 +211,17 @@ def _offered(
 
 
 def _files(launch: Launch) -> None:
-    with st.container(horizontal=True):
-        if len(launch.files) > 1:
-            download(
-                "All files as zip",
-                lambda: as_zip(launch),
-                f"headroom-{launch.framework}.zip",
-                "download-zip",
-                icon=":material/folder_zip:",
-                type="primary",
-            )
-        for file in launch.files:
-            download(file.name, file.text, file.name, f"download:{file.name}", mime="text/plain")
+    download(
+        "All files as zip",
+        lambda: as_zip(launch),
+        f"headroom-{launch.framework}.zip",
+        "download-zip",
+        icon=":material/folder_zip:",
+        type="primary",
+    )
     tabs = st.tabs([file.name for file in launch.files])
     for tab, file in zip(tabs, launch.files, strict=True):
-        language = LANGUAGES.get(Path(file.name).suffix)
-        tab.code(file.text, language=language, wrap_lines=True)
+        with tab:
+            language = LANGUAGES.get(Path(file.name).suffix)
+            st.code(file.text, language=language, wrap_lines=True)
+            download(file.name, file.text, file.name, f"download:{file.name}", mime="text/plain")

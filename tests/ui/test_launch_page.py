@@ -28,6 +28,31 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     assert "Export it to Plain PyTorch or TRL" in str(app.dataframe[0].value.to_dict())
 
 
+def test_launch_writes_a_job_for_what_launches_it_and_offers_nothing_that_cannot() -> None:
+    app = opened("launch", v="9", preset="sft-8b@1", gpus="16")
+    by = app.segmented_control(key="launched by")
+    assert by.options == ["2 machines", "Slurm"] and "a process of its own on each of 2" in by.help
+    assert not any("#SBATCH" in code.value for code in app.code)
+    by.set_value("slurm").run()
+    assert not app.exception
+    assert any("#SBATCH --nodes=2" in code.value for code in app.code)
+    assert any("sbatch job.sbatch" in code.value for code in app.code)
+    app.switch_page("pages/scaling.py").run()
+    app.switch_page("pages/launch.py").run()
+    assert app.segmented_control(key="launched by").value == "slurm"
+    app = opened("launch", v="9", preset="sft-8b@1")
+    by = app.segmented_control(key="launched by")
+    assert by.options == ["One machine", "Slurm", "Ray cluster"]
+    by.set_value("ray").run()
+    assert not app.exception and any("ray job submit" in code.value for code in app.code)
+
+
+def test_a_plan_says_beforehand_what_launch_will_refuse() -> None:
+    told = words(opened("plan", v="9", preset="grpo-7b@1", framework="verl", reward="model"))
+    assert "Launch writes no verl script for this plan as it is: Reward" in told
+    assert "Launch writes no" not in words(opened("plan", v="9", preset="grpo-lora-1gpu@1"))
+
+
 def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> None:
     app = opened("launch")
     app.segmented_control(key="export to").set_value("trl").run()
