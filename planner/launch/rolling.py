@@ -59,12 +59,6 @@ def refuse(found: Obstacles) -> None:
         found.only(
             "reference", "adapter-disabled", why="The program's adapters begin anew, at zero."
         )
-    if plan.prompts_per_update % plan.gpus:
-        found.refuse(
-            "prompts_per_update",
-            "All responses to a prompt are compared in one process, so GPUs share whole prompts.",
-            "Set prompts_per_update to a multiple of gpus.",
-        )
 
 
 def note(*columns: str) -> str:

@@ -6,6 +6,8 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 
 from __future__ import annotations
 
+from math import gcd, lcm
+
 from planner.frameworks.plain import FRAMEWORK
 from planner.launch import reward
 from planner.launch.bundle.environment import environment_file, reading
@@ -17,6 +19,7 @@ from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.templates import Program
 from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import attention_packages, kernels, other_framework_note
+from planner.numeric import round_up
 from planner.plan import Plan, references
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
@@ -121,12 +124,17 @@ def _kernels(found: Obstacles) -> None:
         *("adamw-fused", "adamw-foreach", "sgd"),
         why="The program uses PyTorch's own optimizers only.",
     )
-    if rest(plan, plan.micro_batch_size):
+    together, answers = int(plan.micro_batch_size) * int(plan.gpus), int(plan.responses_per_prompt)
+    # Answers to a prompt are compared in one process, so those share whole prompts.
+    whole = lcm(together // gcd(together, answers), int(plan.gpus) if answers > 1 else 1)
+    if rest(plan, plan.micro_batch_size) or plan.prompts_per_update % whole:
+        update = round_up(plan.prompts_per_update, whole)
         found.refuse(
             "prompts_per_update",
-            "The program needs full micro-batches, but the sequences of one update do not divide "
-            "into full micro-batches.",
-            "Set prompts_per_update to a multiple of micro_batch_size × gpus.",
+            "The program needs full micro-batches of whole prompts, and the sequences of one "
+            "update do not divide into those.",
+            prompts_per_update=update,
+            prompts_per_step=round_up(plan.prompts_per_step, update),
         )
     found.only("chunk_compile", False, why="The program does not compile its head.")
     found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
