@@ -176,6 +176,10 @@ def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     policy, rows, old, advantages, theirs, options = given
     if not rows.learned.all():
         return {}
+    # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
+    old = old + torch.linspace(-0.5, 0.5, old.shape[1])
+    theirs = None if theirs is None else theirs + 0.3
+    given = (policy, rows, old, advantages, theirs, options)
     planned = sys.modules[loss.__module__].PLAN
     plan = SimpleNamespace(
         method="grpo", framework="plain", framework_version="1", logits=planned["logits"],

@@ -25,7 +25,8 @@ def sampled(
     training = model.training
     model.eval()
     cache: Any = DynamicCache(config=model.config)
-    places, fed = mask.cumsum(-1) - 1, ids
+    # Padding has the place of the first token: any place that the model has.
+    places, fed = (mask.cumsum(-1) - 1).clamp(min=0), ids
     begins = ids.shape[1]
     ended = torch.zeros(len(ids), 1, dtype=torch.bool, device=ids.device)
     for index in range(plan["response_tokens"]):
