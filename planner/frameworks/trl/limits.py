@@ -133,9 +133,10 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL's validation uses the response length of training.",
     )
-    if script.samples or not script.packs:
-        found.only("batch_shape", "padded", "full", why="TRL's trainer for this method pads rows.")
+    if not script.packs:
+        found.only("batch_shape", "padded", "full", why="TRL pads pairs, never packs them.")
     if script.samples:
+        found.only("batch_shape", "padded", "full", why="TRL pads sampled rows, never packs them.")
         found.only(
             "logprob_micro_batch_size",
             plan.micro_batch_size,
