@@ -1,4 +1,4 @@
-"""``python -m planner launch PLAN --framework trl``: the files that start the run."""
+"""``python -m planner launch PLAN --on slurm``: the files that start the run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
+from planner.launch.bundle.places import PLACES, SHELL
 from planner.plan.chosen import differences
 from planner.plan.frameworks import exported
 from planner.plan.query import BENCHMARK, CALIBRATION, to_query_string
@@ -17,7 +18,18 @@ from planner.units import read_count
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
-    parser.add_argument("--framework", required=True, help=" or ".join(exported()))
+    parser.add_argument(
+        "--framework",
+        default="",
+        help=f"{' or '.join(exported())}; else the plan's, or the first with a script for it",
+    )
+    parser.add_argument(
+        "--on",
+        choices=PLACES,
+        default=SHELL,
+        help="what launches it: you, on the machine or on each of several (torchrun); Slurm; or a "
+        "job of a Ray cluster",
+    )
     parser.add_argument(
         "--density-weights",
         metavar="online|DIR",
@@ -36,23 +48,26 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import ONLINE, changed_for, export, following
+    from planner.launch.export import ONLINE, changed_for, export, following, scripted
     from planner.launch.launch import CannotExpress
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
+    framework = arguments.framework or scripted(asked.plan, asked.chosen)
     try:
         run_by = changed_for if arguments.fit else following
-        plan = run_by(asked.plan, arguments.framework, asked.chosen)
+        plan = run_by(asked.plan, framework, asked.chosen)
         link = "?" + to_query_string(plan, short=True)
         weights = arguments.density_weights
         if weights not in ("", ONLINE):
             weights = str(Path(weights).resolve())  # launch.sh goes to its own folder first
-        launch = export(plan, arguments.framework, link=link, density_weights=weights)
+        launch = export(
+            plan, framework, link=link, density_weights=weights, on=arguments.on
+        )
     except CannotExpress as error:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
-            + _way_out(asked, arguments.framework)
+            + _way_out(asked, framework)
         ) from error
     changed = differences(dict(asked.plan), dict(plan))
     if changed:
@@ -65,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")
     else:
         _write(arguments.out, {file.name: file.text for file in launch.files})
-    for line in (f"install: {launch.install}", *launch.notes):
+    for line in (f"install: {launch.install}", f"start: {launch.start}", *launch.notes):
         print(f"# {line}")
     return 0
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from planner.examples import lengths
 from planner.examples.dry_runs import Case
+from planner.launch.export import writing
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.plan.trainers import exporting
 
 PROMPT, RESPONSE = 2_048, 4_096
 """Tokens as the document plans them where it finds that they do not fit."""
@@ -39,7 +39,7 @@ def kept() -> dict[str, Any]:
     return {
         "model": real.model,
         "method": real.method,
-        "framework": exporting(real.method)[0],
+        "framework": writing(real)[0],
         "gpu": real.gpu,
         "gpus": real.gpus,
         "prompt_tokens": PROMPT,

@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from planner import registry
+from planner.launch.bundle.bundle import bundled
+from planner.launch.bundle.places import SHELL
 from planner.launch.launch import ONLINE as ONLINE
 from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
@@ -95,7 +97,9 @@ def _in_the_way_of_weights(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
     return (Obstacle(field="framework", why=why, fix=f"Export it to {' or '.join(able)}."),)
 
 
-def export(plan: Plan, framework: str, *, link: str = "", density_weights: str = "") -> Launch:
+def export(
+    plan: Plan, framework: str, *, link: str = "", density_weights: str = "", on: str = SHELL
+) -> Launch:
     """The files that start this plan's run.
 
     Args:
@@ -105,10 +109,12 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
         density_weights: ``online`` has the run draw prompts by density weights that it computes
             as it starts; a path is the folder of a sampling run that it reads them from. Empty
             draws all prompts alike.
+        on: What it is launched by, one of :data:`planner.launch.bundle.places.PLACES`.
 
     Raises:
         CannotExpress: naming every field the framework cannot do.
-        ValueError: the framework has no exporter, or the link is not one printable line.
+        ValueError: the framework has no exporter, cannot be launched by that, or the link is not
+            one printable line.
     """
     if link and (not link.isprintable() or not link.isascii()):
         raise ValueError("link must be one line of printable ASCII; percent-encode it.")
@@ -116,9 +122,11 @@ def export(plan: Plan, framework: str, *, link: str = "", density_weights: str =
     if found:
         raise CannotExpress(framework, found)
     if weighted := density_weights and weighted_exporter_of(framework):
-        return weighted.write_weighted(plan, link, density_weights)
+        return bundled(plan, weighted.write_weighted(plan, link, density_weights), link, on)
     launch, unread = exporter_of(framework).write(plan, link), framework_named(framework).unread
-    return replace(launch, notes=(UNREAD.format(unread), *launch.notes)) if unread else launch
+    if unread:
+        launch = replace(launch, notes=(UNREAD.format(unread), *launch.notes))
+    return bundled(plan, launch, link, on)
 
 
 def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
@@ -149,14 +157,33 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
     raise CannotExpress(framework, obstacles(plan, framework))
 
 
-def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
-    """What the export to the plan's own framework will refuse; empty where it has none at all."""
-    if plan.framework in exported() and plan.framework in exporting(plan.method):
+def refused(plan: Plan, chosen: Collection[str]) -> tuple[Obstacle, ...]:
+    """What the export to the plan's own framework will refuse.
+
+    Empty where it writes none of the method, unless that framework was chosen.
+    """
+    if plan.framework not in exported():
+        return ()
+    none_written = plan.framework not in exporting(plan.method)
+    if plan.framework in writing(plan) or (none_written and "framework" in chosen):
         try:
             following(plan, plan.framework, chosen)
         except CannotExpress as error:
-            return tuple(f"launch refuses {one.sentence}" for one in error.obstacles)
+            return error.obstacles
     return ()
+
+
+def not_launched(plan: Plan, chosen: Collection[str]) -> tuple[str, ...]:
+    """The same as sentences."""
+    return tuple(f"launch refuses {one.sentence}" for one in refused(plan, chosen))
+
+
+def writing(plan: Plan) -> tuple[str, ...]:
+    """Frameworks with a script for a plan's method, whatever else is in the way of it."""
+    able = (name for name in exporting(plan.method) if name in exported())
+    return tuple(
+        name for name in able if all(one.field != "method" for one in obstacles(plan, name))
+    )
 
 
 def scripted(plan: Plan, chosen: Collection[str]) -> str:

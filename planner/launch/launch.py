@@ -13,6 +13,9 @@ from dataclasses import dataclass
 ONLINE = "online"
 """Density weights that a run computes itself as it starts; any other is a sampling run's folder."""
 
+EACH_NODE, RAY = "each node", "ray"
+"""What runs on several nodes: ``launch.sh`` on each; or on one, from which Ray reaches them all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFile:
@@ -28,7 +31,8 @@ class Launch:
 
     ``install`` is one shell line with exact versions. ``notes`` are sentences for a
     person: what the framework decides by itself, and what the plan leaves open. They
-    stand in the script's comments too.
+    stand in the script's comments too. ``says`` is where a run tells its memory, and
+    ``start`` the command that starts it.
     """
 
     framework: str
@@ -36,6 +40,9 @@ class Launch:
     files: tuple[LaunchFile, ...]
     install: str
     notes: tuple[str, ...]
+    across: str = EACH_NODE
+    says: str = "The driver sees each process: `nvidia-smi --query-gpu=memory.used --format=csv`."
+    start: str = ""
 
     def text(self, name: str) -> str:
         """Text of the file with this name.

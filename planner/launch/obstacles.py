@@ -84,18 +84,14 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
         found.refuse(problem.field, problem.message, problem.fix)
     for field in ("model", "critic_model", "reward_model"):
         name = getattr(plan, field)
+        if field == "model" and plan.config:
+            continue  # the scripts ask where its weights are
         if (name or field == "model") and not MODEL_ID.fullmatch(name):
             found.refuse(
                 field,
                 f"{name[:80]!r} is not a Hub id.",
                 f"Set {field} to owner/name; use only letters, digits, dots, dashes, underscores.",
             )
-    if plan.config:
-        found.refuse(
-            "config",
-            "A pasted config.json comes without weights to train.",
-            "Leave config empty and set model to the Hub id of the weights.",
-        )
     if plan.finetuning != "full" and not TARGETS.fullmatch(plan.lora_targets):
         found.refuse(
             "lora_targets",

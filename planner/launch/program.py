@@ -6,6 +6,7 @@ Everything of a plan enters as a Python literal, so that no value can be anythin
 from __future__ import annotations
 
 import ast
+import shlex
 import sys
 import textwrap
 from collections import defaultdict
@@ -139,4 +140,4 @@ def predictions(plan: Plan) -> tuple[Decision, ...]:
 
 def requirements(packages: Iterable[str]) -> str:
     """``requirements.txt``, of packages such as ``torch==2.13.0``."""
-    return "\n".join(word for package in packages for word in package.split()) + "\n"
+    return "\n".join(word for package in packages for word in shlex.split(package)) + "\n"

@@ -49,5 +49,9 @@ class Program:
     """The method's own constants."""
     refuse: Callable[[Obstacles], None]
     """Notes what it cannot do in the plan's :class:`planner.launch.obstacles.Obstacles`."""
+    within: Callable[[Plan], bool] = lambda plan: True
+    """Whether a plan is laid out as it runs; where not, there is no program for it."""
+    rewarded: bool = False
+    """Whether it scores responses by ``reward.py``."""
     notes: Callable[[Plan], tuple[str, ...]] = lambda plan: ()
     """Sentences for a person."""

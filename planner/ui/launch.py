@@ -8,14 +8,14 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from planner.launch.export import export, following, weighable
+from planner.launch.bundle.places import PLACES, SHELL, place_label, why_not_on
+from planner.launch.export import export, following, weighable, writing
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.launch.offer import offered, refuses
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.frameworks import exported
 from planner.plan.query import to_query
-from planner.plan.trainers import exporting
 from planner.ui import compute, messages
 from planner.ui.elements import download, segments
 from planner.ui.state import address, session
@@ -25,13 +25,19 @@ from planner.wording.display import plain
 from planner.wording.fields import labelled, short_label
 from planner.wording.subjects import ELSEWHERE, OTHERS
 
-LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
+LANGUAGES = {
+    **dict.fromkeys((".sh", ".sbatch"), "bash"),
+    **dict.fromkeys((".yaml", ".yml"), "yaml"),
+    ".py": "python",
+    ".json": "json",
+    ".md": "markdown",
+}
 
 
 def choose_framework(plan: Plan) -> str:
     """Which framework's files to show."""
     known = exported()
-    able = [name for name in exporting(plan.method) if name in known] or known
+    able = writing(plan) or known
     followed = (plan.framework, plan.method)
     # Streamlit forgets a widget while another page is open, so its value is remembered beside it.
     shown = st.session_state.get("export to", st.session_state.get("exported to"))
@@ -67,8 +73,11 @@ def show(plan: Plan, framework: str) -> None:
         _why_not(plan, framework, name, error)
         return
     _followed(plan, runs, name)
-    st.markdown(f"Checked against {name} {launch.version}. Install it with")
-    st.code(launch.install, language="bash", wrap_lines=True)
+    on = _launched_by(runs, launch)
+    if on != SHELL:
+        launch = export(runs, framework, link=link, density_weights=weights, on=on)
+    st.markdown(f"Checked against {name} {launch.version}. Install it, then start it with")
+    st.code(f"{launch.install}\n{launch.start}", language="bash", wrap_lines=True)
     _files(launch)
     if launch.notes:
         st.subheader("What to know", anchor=False)
@@ -77,9 +86,33 @@ def show(plan: Plan, framework: str) -> None:
 
 def elsewhere() -> None:
     """Name schedulers and frameworks without launch files, and say what to do meanwhile."""
-    with st.expander("Slurm and other frameworks"):
+    with st.expander("Other schedulers and frameworks"):
         others = (one for one in OTHERS if one.key in ELSEWHERE)
         st.markdown("\n".join(f"- **{one.title}.** {one.says}" for one in others))
+
+
+def _launched_by(plan: Plan, launch: Launch) -> str:
+    """On the machines themselves, by Slurm or Ray; what cannot be is not offered, and said."""
+    refused = {place: why_not_on(plan, launch, place) for place in PLACES}
+    able = [place for place, why in refused.items() if not why]
+    # Streamlit forgets a widget while another page is open.
+    kept = st.session_state.get("launched by", st.session_state.get("was launched by"))
+    st.session_state["launched by"] = kept if kept in able else able[0]
+    found = segments(
+        "Launched by",
+        able,
+        "launched by",
+        format_func=partial(place_label, plan=plan),
+        help=" ".join(
+            [
+                "No number of the estimate depends on it. On several machines, launch.sh is run on "
+                "each (torchrun's rendezvous, or Ray's); Slurm and Ray get a job's script.",
+                *filter(None, refused.values()),
+            ]
+        ),
+    )
+    st.session_state["was launched by"] = found
+    return found
 
 
 DRAWN = {"": "Uniform", ONLINE: "Density-weighted"}
@@ -178,19 +211,17 @@ def _offered(
 
 
 def _files(launch: Launch) -> None:
-    with st.container(horizontal=True):
-        if len(launch.files) > 1:
-            download(
-                "All files as zip",
-                lambda: as_zip(launch),
-                f"headroom-{launch.framework}.zip",
-                "download-zip",
-                icon=":material/folder_zip:",
-                type="primary",
-            )
-        for file in launch.files:
-            download(file.name, file.text, file.name, f"download:{file.name}", mime="text/plain")
+    download(
+        "All files as zip",
+        lambda: as_zip(launch),
+        f"headroom-{launch.framework}.zip",
+        "download-zip",
+        icon=":material/folder_zip:",
+        type="primary",
+    )
     tabs = st.tabs([file.name for file in launch.files])
     for tab, file in zip(tabs, launch.files, strict=True):
-        language = LANGUAGES.get(Path(file.name).suffix)
-        tab.code(file.text, language=language, wrap_lines=True)
+        with tab:
+            language = LANGUAGES.get(Path(file.name).suffix)
+            st.code(file.text, language=language, wrap_lines=True)
+            download(file.name, file.text, file.name, f"download:{file.name}", mime="text/plain")

@@ -10,7 +10,9 @@ import streamlit as st
 from planner.comparison import DOES_NOT_RUN, why_not
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase, Verdict, Word, training_of
+from planner.launch.export import refused
 from planner.phases import engine
+from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.labels import model_name, whole_subject
 from planner.plan.methods import method_of
@@ -22,8 +24,9 @@ from planner.ui.gauge import used_of
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_count, read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
+from planner.wording import choices
 from planner.wording.display import UNKNOWN, interval, kind_of, percent, plain
-from planner.wording.fields import labelled
+from planner.wording.fields import labelled, short_label
 
 SHOWN_CATEGORIES = 3
 VARY = "Range: driver, CUDA graphs and allocator fragmentation vary."
@@ -278,9 +281,22 @@ def cautions(footprint: Footprint) -> None:
     """Warnings, and what was understood."""
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
+    _not_launched(footprint.plan)
     longest = compute.longest_responses(footprint.plan)
     if longest:
         st.markdown(f"**Longest response.** {longest}")
+
+
+def _not_launched(plan: Plan) -> None:
+    """Fields for which Launch will write no script as the plan is, before anyone goes there."""
+    found = refused(plan, session.draft().chosen)
+    if found:
+        fields = ", ".join(dict.fromkeys(short_label(one.field) for one in found))
+        name = choices.name("framework", plan.framework)
+        st.caption(
+            f":material/rocket_launch: Launch writes no {name} script for this plan as it is: "
+            f"{fields}. What to do stands there."
+        )
 
 
 def assumes(footprint: Footprint) -> None:

@@ -192,10 +192,17 @@ OTHERS: tuple[Subject, ...] = (
     ),
     Subject(
         "slurm",
-        "Slurm and other schedulers",
-        "Slurm, sbatch, srun, partition, container, Kubernetes, k8s, SkyPilot, PBS",
-        "Launch writes no job file for a scheduler yet. Meanwhile start Launch's script on every "
-        "node from your own sbatch file, with NODE_RANK and MASTER_ADDR set as its head says.",
+        "Slurm and Ray clusters",
+        "Slurm, sbatch, srun, partition, ray job submit, torchrun",
+        "Launch writes a job for sbatch or for ray job submit: choose it under Launched by. It "
+        "moves no number of the estimate.",
+    ),
+    Subject(
+        "schedulers",
+        "Kubernetes and other schedulers",
+        "container, Kubernetes, k8s, SkyPilot, PBS, LSF",
+        "Launch writes jobs for Slurm and Ray alone. Meanwhile start launch.sh on every node from "
+        "a job of your own, with NODE_RANK and MASTER_ADDR set as its head says.",
         missing=True,
     ),
     Subject(
@@ -271,7 +278,7 @@ OTHERS: tuple[Subject, ...] = (
     ),
 )
 """What no field of a plan is."""
-ELSEWHERE = ("slurm", "OpenRLHF", "nemo-rl", "unsloth", "other frameworks")
+ELSEWHERE = ("schedulers", "OpenRLHF", "nemo-rl", "unsloth", "other frameworks")
 """Subjects that Launch writes no files for."""
 NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
 """Fields that have no input of their own in the sidebar."""

@@ -106,7 +106,7 @@ def decides_how_many(visitor: Visitor) -> str:
 
 
 def brings_slurm(visitor: Visitor) -> str:
-    """Four nodes; what is missing, and the script that is there meanwhile."""
+    """Four nodes; what the search says of Slurm, and the script that Launch writes."""
     visitor.open()
     visitor.write("Count", 32)
     found = answer(visitor, "slurm")

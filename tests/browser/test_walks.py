@@ -24,7 +24,7 @@ COMES_OF_IT = {
     "verl command, Megatron TP 8, PP 2": rf"Incomplete\. Sharding megatron.* {NOT_GREEN} {NOT_YET}",
     "an out-of-memory message": r"^An out-of-memory message: Headroom cannot .* yet\. Meanwhile",
     "share with a phone, dark": r"^\d\d characters, the same figures, no sideways scroll\.$",
-    "four nodes under Slurm": r"^Slurm .*: Launch writes no job file .* yet\. Meanwhile.*A script",
+    "four nodes under Slurm": r"^Slurm .*: Launch writes a job for sbatch .*A script",
     "OpenRLHF, NeMo-RL": r"OpenRLHF script yet\. Meanwhile.*NeMo-RL script yet\. Meanwhile",
     "Qwen2.5-VL-7B": rf"Incomplete\. .*qwen2_5_vl.* {NOT_GREEN} Search: Vision .*Meanwhile",
     "tools and several turns": rf"Incomplete\. Turns 8 .* {NOT_GREEN} Search: Turns .*Meanwhile",

@@ -151,6 +151,67 @@ def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     return _apart(held.policy, lambda: loss(*given), ours)
 
 
+def sft_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of SFT, where every token is learned: the planner's step counts every one."""
+    from planner.methods.sft.step import _on
+    from planner.steps.batch import Rows
+
+    policy, rows = given
+    ids, mask = rows["input_ids"], rows.get("attention_mask")
+    if mask is not None and not mask.all():
+        return {}
+    run = SimpleNamespace(plan=SimpleNamespace(logits="full"))
+    batch = Rows(ids, mask, None, len(ids))
+    return _apart(policy, lambda: loss(*given), lambda: _on(run, policy, batch))  # type: ignore[arg-type]
+
+
+def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of methods that learn from their own responses, where none ended early."""
+    from planner.steps import forward, models
+    from planner.steps.batch import Rows
+    from planner.steps.objectives import policy_loss
+    from planner.steps.stage import DTYPES, Stage
+    from planner.steps.vocabulary import token_log_probs
+
+    policy, rows, old, advantages, theirs, options = given
+    if not rows.learned.all():
+        return {}
+    # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
+    old = old + torch.linspace(-0.5, 0.5, old.shape[1])
+    theirs = None if theirs is None else theirs + 0.3
+    given = (policy, rows, old, advantages, theirs, options)
+    planned = sys.modules[loss.__module__].PLAN
+    plan = SimpleNamespace(
+        method="grpo", framework="plain", framework_version="1", logits=planned["logits"],
+        response_tokens=planned["response_tokens"],
+    )
+    assert (options.beta, options.entropy_weight) == (0.001, 0.01)  # the step's own
+
+    def ours() -> Any:
+        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
+        hidden, targets = forward.scored(policy, batch, plan)  # type: ignore[arg-type]
+        taken = token_log_probs(
+            Stage(),
+            hidden,
+            models.head(policy),
+            targets,
+            how=plan.logits,
+            logits_dtype=DTYPES[planned["logits_dtype"]],
+            entropy=planned["entropy"],
+            temperature=planned["temperature"],
+        )
+        spread = taken.entropy
+        return policy_loss(
+            forward.responses(taken.log_probs, batch, plan),  # type: ignore[arg-type]
+            old,
+            advantages,
+            theirs if planned["kl"] == "loss" else None,
+            None if spread is None else forward.responses(spread, batch, plan),  # type: ignore[arg-type]
+        )
+
+    return _apart(policy, lambda: loss(*given), ours)
+
+
 def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
     drawn = torch.get_rng_state()
     found = []
@@ -172,7 +233,8 @@ def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dic
     }
 
 
-COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared}
+COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared, "sft_loss": sft_compared}
+COMPARED |= dict.fromkeys(("grpo_loss", "intuitor_loss", "ppo_loss"), online_compared)
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -185,11 +247,15 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     watch = Watch(module, request["step"], name, compared, which) if name else None
     told = io.StringIO()
     sys.argv = [request["program"], *request["arguments"]]
+    sys.path.insert(0, str(Path(request["program"]).parent))  # as python does for a script
     try:
         with contextlib.redirect_stdout(told), torch.backends.mkldnn.flags(enabled=False):
             module.main()
     except SystemExit as stopped:
         return {"stopped": str(stopped.code), "told": told.getvalue()}
+    finally:
+        sys.path.pop(0)
+        sys.modules.pop("reward", None)  # the next program's is another
     found: dict[str, Any] = {"told": told.getvalue()}
     if watch is not None:
         found |= {"peaks": watch.peaks, "ours": watch.ours}

@@ -30,6 +30,9 @@ PATHS = {
 }
 
 
+COMMON = {"environment.sh", "preflight.py", "expected.md", "plan.json", "requirements.txt"}
+"""Files of every export."""
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -49,7 +52,7 @@ def unpack(launch: Launch, folder: Path) -> Path:
 
 
 def run(folder: Path, script: str = "launch.sh", **variables: str) -> list[list[str]]:
-    """Run a script; return every command a stand-in got, as its words.
+    """Run a script; return every command a stand-in got but the preflight's, as its words.
 
     Raises:
         subprocess.CalledProcessError: the script failed.
@@ -71,7 +74,8 @@ def run(folder: Path, script: str = "launch.sh", **variables: str) -> list[list[
         ["bash", script], cwd=folder, env=environment, check=True, capture_output=True, timeout=600
     )
     calls = record.read_bytes().decode().split("\n\0")
-    return [call.split("\0")[:-1] for call in calls if call]
+    words = [call.split("\0")[:-1] for call in calls if call]
+    return [each for each in words if not each[1].endswith("preflight.py")]
 
 
 class Worker:

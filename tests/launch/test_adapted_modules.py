@@ -69,5 +69,5 @@ def test_verl_is_told_the_same() -> None:
         model=FAMILIES[0], method="grpo", framework="verl", finetuning="lora",
         lora_targets="q_proj,o_proj", gpus=8, sharding="fsdp2",
     )  # fmt: skip
-    [script] = [file.text for file in export(plan, "verl").files if file.name.endswith(".sh")]
+    [script] = [file.text for file in export(plan, "verl").files if file.name == "launch.sh"]
     assert "target_modules=[qkv_proj,o_proj]" in script

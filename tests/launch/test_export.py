@@ -16,13 +16,13 @@ from planner.launch.export import (
     obstacles,
     scripted,
     why_not,
+    writing,
 )
 from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
 from planner.plan.frameworks import exported, framework_named
 from planner.plan.frameworks import frameworks as known
 from planner.plan.presets import DEFAULT, presets
-from planner.plan.trainers import exporting
 
 DESCRIPTIVE = {
     "gpu": "the card the plan is for; a script runs on whatever card is there",
@@ -86,6 +86,10 @@ BOTH: dict[str, Any] = {
 }
 
 
+ENGINES = ("trl", "verl")
+"""Frameworks that run such a plan, whose engine is vLLM; a program of ours generates by itself."""
+
+
 def test_frameworks_are_the_modules_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +128,8 @@ def test_frameworks_are_the_modules_of_the_package(
 
 def test_one_plan_exports_to_every_framework() -> None:
     plan = Plan(**BOTH)
-    for framework in exporting(plan.method):
+    assert writing(plan) == ENGINES
+    for framework in ENGINES:
         assert why_not(plan, framework) == ()
         assert export(plan, framework).framework == framework
 
@@ -132,7 +137,7 @@ def test_one_plan_exports_to_every_framework() -> None:
 def test_the_default_preset_exports_to_every_framework() -> None:
     """Without an edit: what nobody chose follows, on the page as on the command line."""
     plan = presets()[DEFAULT].plan
-    plans = {each: following(plan, each, ()) for each in exporting("grpo")}
+    plans = {each: following(plan, each, ()) for each in writing(plan)}
     assert {each: why_not(plans[each], each) for each in plans} == {"trl": (), "verl": ()}
 
 
@@ -219,7 +224,7 @@ def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPat
         assert not {name for name in unseen if not name.startswith(OTHER_METHODS)}
 
 
-@pytest.mark.parametrize("framework", exporting("grpo"))
+@pytest.mark.parametrize("framework", ENGINES)
 @pytest.mark.parametrize("field", ["model", "critic_model", "reward_model"])
 @pytest.mark.parametrize(
     "name",
@@ -264,7 +269,7 @@ def test_a_link_cannot_end_its_comment(link: str) -> None:
         export(Plan(**BOTH), "trl", link=link)
 
 
-@pytest.mark.parametrize("framework", exporting("grpo"))
+@pytest.mark.parametrize("framework", ENGINES)
 def test_files_state_link_version_and_install(framework: str) -> None:
     link = "https://headroom.example/?v=1&preset=grpo-7b@1&gpus=16&note=" + "x" * 200
     launch = export(Plan(**BOTH), framework, link=link)
@@ -288,7 +293,7 @@ def test_kernels_of_linear_attention_are_installed_where_the_estimate_supposes_t
     assert packages not in export(Plan(**BOTH), framework).install
 
 
-@pytest.mark.parametrize("framework", exporting("grpo"))
+@pytest.mark.parametrize("framework", ENGINES)
 def test_the_zip_is_the_same_each_time_and_unpacks_to_the_files(
     framework: str, tmp_path: Path
 ) -> None:
@@ -334,13 +339,13 @@ def test_references_that_the_loss_makes_are_refused_by_name(framework: str, refe
 
 def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
-    assert "Export it to verl." in why_not(ppo, "trl")[0]
+    assert "Export it to Plain PyTorch or verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
-    assert "Export it to TRL." in why_not(Plan(method="sft"), "verl")[0]
+    assert "Export it to Plain PyTorch or TRL." in why_not(Plan(method="sft"), "verl")[0]
     intuitor = Plan(method="intuitor")
     for framework in set(exported()) - {"trl"}:
         assert obstacles(intuitor, framework)[0].field == "method"
-        assert "Export it to TRL." in obstacles(intuitor, framework)[0].fix
+        assert "TRL" in obstacles(intuitor, framework)[0].fix
         with pytest.raises(CannotExpress):
             fitted(intuitor, framework)
     assert fitted(intuitor, "trl").self_certainty == "fused"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accuracy.cpu_runs import dry_peaks
-from launch.running import PATHS, Tiny, Worker, read_by_trl, run, unpack
+from launch.running import COMMON, PATHS, Tiny, Worker, read_by_trl, run, unpack
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate
@@ -110,7 +110,7 @@ def test_trl_reads_the_settings(trl: Worker, tmp_path: Path, fields: dict[str, A
 def test_the_program_is_plain_python_with_the_plan_as_literals() -> None:
     launch = export(Plan(**SIZES), "trl", link="https://headroom.example/?v=1")
     names = {file.name for file in launch.files}
-    assert names == {"launch.sh", "intuitor.py", "requirements.txt", "accelerate.yaml"}
+    assert names == {"launch.sh", "intuitor.py", "accelerate.yaml", *COMMON}
     text = launch.text("intuitor.py")
     tree = ast.parse(text)
     imported = {

@@ -18,6 +18,7 @@ from planner.plan import Plan
         ({"framework": "verl", "reward": "model"}, "reward"),
         ({"framework": "verl", "vllm_sleep_level": 1}, "vllm_sleep_level"),
         ({"framework": "trl", "vllm_sleep_level": 1}, "vllm_sleep_level"),
+        ({"framework": "verl", "method": "intuitor"}, "method"),
     ],
 )
 def test_what_a_launch_refuses_is_said_by_the_estimate(

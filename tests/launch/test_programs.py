@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launch.running import run, unpack
+from launch.running import COMMON, run, unpack
 from launch.tiny_models import config
 from planner import catalog
 from planner.__main__ import main
@@ -32,7 +32,8 @@ COMES_WITH = {"safetensors": "transformers"}
 
 
 def trees(launch: Launch) -> dict[str, ast.Module]:
-    return {f.name: ast.parse(f.text) for f in launch.files if f.name.endswith(".py")}
+    own = (f for f in launch.files if f.name.endswith(".py") and f.name not in COMMON)
+    return {f.name: ast.parse(f.text) for f in own}
 
 
 def plan_in(tree: ast.Module) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_a_hostile_name_can_only_be_a_string(kind: str, name: str, tmp_path: Pat
     # Its config comes along, so that there are facts to write whatever the name is.
     plan = Plan(**KINDS[kind], config=catalog.encode_config(config()))
     named = plan.model_copy(update={"model": name})
-    with pytest.raises(CannotExpress, match="not a Hub id"):
+    with pytest.raises(CannotExpress, match="other characters"):
         export(named, "plain")
     # Even unrefused it changes nothing of a program but that literal.
     hostile, benign = write(named, ""), write(plan, "")
@@ -107,9 +108,13 @@ def test_a_hostile_name_can_only_be_a_string(kind: str, name: str, tmp_path: Pat
         assert values == usual and hostile.text(file).isascii() == benign.text(file).isascii()
         assert _without_plan(tree) == _without_plan(trees(benign)[file])
     variables = {"DATASET": "/data/it's $(touch pwned).jsonl", "OUTPUT_DIR": "/out dir"}
+    variables["MODEL"] = "/models/$(touch pwned)'s"
     words = run(unpack(hostile, tmp_path), **variables)
     assert words == [
-        ["python3", file, "--data", variables["DATASET"], "--output", "/out dir"]
+        [
+            *("python3", file, "--model", variables["MODEL"]),
+            *("--data", variables["DATASET"], "--output", "/out dir"),
+        ]
         for file in trees(benign)
     ]
     assert not list(tmp_path.rglob("pwned"))
@@ -178,7 +183,7 @@ def test_sampled_responses_have_nothing_to_compute_before_training(reference: st
     found = {each.field: each for each in obstacles(plan, "plain")}
     assert "new in each step" in found["reference"].why
     assert found["reference"].changes == (("reference", "copy"),)
-    assert "Export it to TRL or verl." in found["method"].fix
+    assert "Export it to TRL or verl, or set" in found["method"].fix
 
 
 def test_only_a_cached_reference_has_a_program_before_the_training() -> None:
@@ -191,7 +196,8 @@ def test_only_a_cached_reference_has_a_program_before_the_training() -> None:
 
 def test_a_method_without_exporter_elsewhere_names_the_program() -> None:
     for framework in ("trl", "verl"):
-        assert "Export it to Plain PyTorch." in why_not(Plan(**DPO), framework)[0]
+        assert "Export it to Plain PyTorch." in why_not(Plan(**GRADE), framework)[0]
+    assert "Export it to Plain PyTorch or TRL." in why_not(Plan(**DPO), "verl")[0]
     followed = following(Plan(method="dpo", sharding="fsdp2"), "plain", {"method"})
     assert (followed.gpus, followed.sharding) == (8, "ddp")
 
@@ -234,6 +240,7 @@ def test_the_command_writes_the_program(tmp_path: Path) -> None:
     query = "method=grade&gpus=1&grade_kl=online"
     assert main(["launch", query, "--framework", "plain", "--out", str(folder)]) == 0
     assert {path.name for path in folder.iterdir()} == {
-        *("launch.sh", "requirements.txt", "train_grade.py")
+        *("launch.sh", "train_grade.py"),
+        *COMMON,
     }
     assert (folder / "launch.sh").stat().st_mode & 0o111

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launch.running import PATHS, Worker, read_by_trl, run, unpack
+from launch.running import COMMON, PATHS, Worker, read_by_trl, run, unpack
 from planner.launch.export import export, fitted
 from planner.launch.launch import CannotExpress, LaunchFile
 from planner.plan import Plan
@@ -184,7 +184,10 @@ def test_sft(trl: Worker, tmp_path: Path) -> None:
         gpus=8,
     )
     launch = export(plan, "trl")
-    assert {file.name for file in launch.files} == {"launch.sh", "sft.yaml", "accelerate.yaml"}
+    assert {file.name for file in launch.files} == {
+        *("launch.sh", "sft.yaml", "accelerate.yaml"),
+        *COMMON,
+    }
     values = _read(trl, tmp_path, plan)["values"]
     assert values["max_length"] == 2048 and values["packing"] is True
     # 128 rows over 8 GPUs are 16 each, in 4 of 4.

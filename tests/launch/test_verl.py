@@ -327,10 +327,8 @@ def test_nodes_start_ray_and_one_of_them_the_training(verl: Worker, tmp_path: Pa
     plan = _fitting(gpus=16, gpus_per_node=8)
     values = _read(verl, tmp_path, plan)["values"]
     assert _at(values, "trainer.nnodes") == 2 and _at(values, "trainer.n_gpus_per_node") == 8
-    head, wait, train = run(tmp_path, **{**PATHS, "NODE_RANK": "0"})
+    head, train = run(tmp_path, **{**PATHS, "NODE_RANK": "0"})
     assert head == ["ray", "start", "--head", "--port=6379", "--num-gpus=8"]
-    assert wait[:2] == ["python3", "-c"] and ">= 16" in wait[2]
-    compile(wait[2], "wait", "exec")
     assert train[2] == "verl.trainer.main_ppo"
     joined = run(tmp_path, **{**PATHS, "NODE_RANK": "1"})
     assert joined == [["ray", "start", "--address=10.0.0.1:6379", "--num-gpus=8", "--block"]]

@@ -54,11 +54,15 @@ def write(folder: Path) -> None:
             # The tokenizer's end is one more.
             "chosen": text(place + 40, RESPONSE - 1 - place % 2),
             "rejected": text(place + 80, RESPONSE - 1),
+            "answer": "w5",
         }
         for place in range(6)
     ]
     long = {"prompt": text(3, PROMPT), "chosen": text(300, RESPONSE - 1)}
     whole = [{**row, **long} for row in rows]
-    for name, found in (("rows.jsonl", rows), ("whole.jsonl", whole)):
+    texts = [{"text": text(place, PROMPT + RESPONSE - 1 - place % 2)} for place in range(6)]
+    full = [{"text": text(place, PROMPT + RESPONSE - 1)} for place in range(6)]
+    files = {"rows": rows, "whole": whole, "texts": texts, "full-texts": full}
+    for name, found in ((f"{each}.jsonl", files[each]) for each in files):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in found))
 

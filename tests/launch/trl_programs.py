@@ -57,8 +57,31 @@ def tiny_model(folder: Path, *, hidden: int, layers: int) -> dict[str, Any]:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What a request of this kind asks for."""
-    kinds = {"make": _make, "run": _run, "score": _score, "ask": _ask}
+    kinds = {"make": _make, "run": _run, "score": _score, "ask": _ask, "train": _train}
     return kinds[request["kind"]](request)
+
+
+def _train(request: dict[str, Any]) -> dict[str, Any]:
+    """TRL's own script, as accelerate would start it in a bundle's folder: what it logs."""
+    from transformers import Trainer
+
+    logs: list[Any] = []
+    log = Trainer.log
+
+    def logged(self: Any, found: Any, *given: Any) -> None:
+        log(self, found, *given)
+        logs.append(dict(self.state.log_history[-1]))
+
+    torch.set_num_threads(1)
+    with (
+        contextlib.chdir(request["folder"]),
+        patch.object(Trainer, "log", logged),
+        patch.object(sys, "argv", ["script", *request["argv"], "--use_cpu", "True"]),
+        patch.object(sys, "path", [request["folder"], *sys.path]),
+    ):
+        runpy.run_module(request["module"], run_name="__main__")
+    sys.modules.pop("reward", None)  # the next script's is another
+    return {"logs": logs}
 
 
 OWN = ("trl_version", "card", "reward_model_name_or_path", "reward_funcs")

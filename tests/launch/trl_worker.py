@@ -22,6 +22,7 @@ def main() -> None:
     from accelerate.commands import launch
     from trl import (
         DatasetMixtureConfig,
+        DPOConfig,
         GRPOConfig,
         ModelConfig,
         RLOOConfig,
@@ -39,6 +40,7 @@ def main() -> None:
         "intuitor": (GRPOScriptArguments, GRPOConfig, ModelConfig),
         "grpo": (GRPOScriptArguments, GRPOConfig, ModelConfig, DatasetMixtureConfig),
         "rloo": (RLOOScriptArguments, RLOOConfig, ModelConfig, DatasetMixtureConfig),
+        "dpo": (ScriptArguments, DPOConfig, ModelConfig, DatasetMixtureConfig),
         "sft": (ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig),
     }
 

@@ -25,7 +25,32 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     app = opened("launch", v="1", preset=INTUITOR)
     app.segmented_control(key="export to").set_value("verl").run()
     assert "cannot run this plan" in app.warning[0].value
-    assert "Export it to TRL" in str(app.dataframe[0].value.to_dict())
+    assert "Export it to Plain PyTorch or TRL" in str(app.dataframe[0].value.to_dict())
+
+
+def test_launch_writes_a_job_for_what_launches_it_and_offers_nothing_that_cannot() -> None:
+    app = opened("launch", v="9", preset="sft-8b@1", gpus="16")
+    by = app.segmented_control(key="launched by")
+    assert by.options == ["2 machines", "Slurm"] and "a process of its own on each of 2" in by.help
+    assert not any("#SBATCH" in code.value for code in app.code)
+    by.set_value("slurm").run()
+    assert not app.exception
+    assert any("#SBATCH --nodes=2" in code.value for code in app.code)
+    assert any("sbatch job.sbatch" in code.value for code in app.code)
+    app.switch_page("pages/scaling.py").run()
+    app.switch_page("pages/launch.py").run()
+    assert app.segmented_control(key="launched by").value == "slurm"
+    app = opened("launch", v="9", preset="sft-8b@1")
+    by = app.segmented_control(key="launched by")
+    assert by.options == ["One machine", "Slurm", "Ray cluster"]
+    by.set_value("ray").run()
+    assert not app.exception and any("ray job submit" in code.value for code in app.code)
+
+
+def test_a_plan_says_beforehand_what_launch_will_refuse() -> None:
+    told = words(opened("plan", v="9", preset="grpo-7b@1", framework="verl", reward="model"))
+    assert "Launch writes no verl script for this plan as it is: Reward" in told
+    assert "Launch writes no" not in words(opened("plan", v="9", preset="grpo-lora-1gpu@1"))
 
 
 def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> None:
@@ -80,6 +105,6 @@ def test_no_button_leads_to_a_plan_that_does_not_fit_and_one_press_makes_it_fit(
 
 def test_launch_names_what_it_writes_nothing_for_and_what_to_do_meanwhile() -> None:
     said = words(opened("launch"))
-    (lines,) = [text for text in said.split("\n\n") if "Slurm and other schedulers" in text]
+    (lines,) = [text for text in said.split("\n\n") if "Kubernetes and other schedulers" in text]
     assert lines.count("Meanwhile") == 5
     assert all(f"**{name}.**" in lines for name in ("OpenRLHF", "Unsloth", "Other frameworks"))

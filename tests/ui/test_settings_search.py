@@ -32,6 +32,7 @@ def keys(text: str) -> list[str]:
         ("kv cache", "kv_cache_dtype"),
         ("KV-cache", "kv_cache_dtype"),
         ("slurm", "slurm"),
+        ("kubernetes", "schedulers"),
         ("turns", "turns"),
         ("openrlhf", "OpenRLHF"),
         ("unsloth", "unsloth"),
@@ -126,9 +127,9 @@ def test_a_field_without_effect_says_why_in_place_of_the_way() -> None:
 
 def test_what_is_missing_is_said_and_never_in_green() -> None:
     app = opened(v="1", preset="grpo-7b@1")
-    app.text_input(key="find").set_value("slurm").run()
-    said = next(one for one in app.markdown if "Slurm" in one.value)
+    app.text_input(key="find").set_value("kubernetes").run()
+    said = next(one for one in app.markdown if "Kubernetes" in one.value)
     assert ":orange" in said.value and "green" not in said.value
-    assert "Launch writes no job file for a scheduler yet. Meanwhile" in words(app)
+    assert "Launch writes jobs for Slurm and Ray alone. Meanwhile" in words(app)
     app.text_input(key="find").set_value("blargh").run()
     assert "No setting here is called “blargh”" in words(app)

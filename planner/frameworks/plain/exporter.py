@@ -6,23 +6,34 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 
 from __future__ import annotations
 
+from math import gcd, lcm
+
 from planner.frameworks.plain import FRAMEWORK
+from planner.launch import reward
+from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.decisions import shared_decisions
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.templates import Program
+from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import attention_packages, kernels, other_framework_note
+from planner.numeric import round_up
 from planner.plan import Plan, references
+from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
-from planner.plan.trainers import trainer_of
+from planner.plan.trainers import exporting, trainer_of
 from planner.values.dealing import rest
 
 VERSION = "2.13.0"
 """The torch that the programs were run with."""
 
 REQUIREMENTS = "requirements.txt"
+SAYS = (
+    "Each step's line ends with the most that the allocator has reserved so far, beside what was "
+    "predicted: hold it against the largest of *reserved*."
+)
 
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
@@ -31,11 +42,16 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     program = _program(plan)
     if program is None:
         found.without_exporter(FRAMEWORK)
-        _cached_reference(found)
+        return tuple(found.found)
+    _cached_reference(found)
+    if not program.within(plan):
+        _laid_out_otherwise(found)
         return tuple(found.found)
     _one_node(found)
     _kernels(found)
     program.refuse(found)
+    if program.rewarded:
+        found.only("reward", *("rule", "remote"), why="The program scores responses by reward.py.")
     found.only("save_steps", 0, why="The program saves the trained weights only once, at the end.")
     return tuple(found.found)
 
@@ -57,6 +73,19 @@ def _cached_reference(found: Obstacles) -> None:
             "The plan assumes that other GPUs run the reference; in the program every GPU trains.",
             reference=live,
         )
+
+
+def _laid_out_otherwise(found: Obstacles) -> None:
+    """Changes that would make it fit are no small ones, so nothing follows by itself."""
+    plan, others = found.plan, [n for n in exporting(found.plan.method) if n != FRAMEWORK.name]
+    engine = ", rollout to hf" if method_of(plan).generates else ""
+    labels = " or ".join(framework_named(name).label for name in others)
+    found.refuse(
+        "method",
+        f"Headroom's own {method_of(plan).title} program holds all weights on each GPU"
+        f"{' and generates with transformers' if engine else ''}; this plan does not.",
+        f"Export it to {labels}, or set sharding to ddp{engine}.",
+    )
 
 
 def _one_node(found: Obstacles) -> None:
@@ -95,12 +124,17 @@ def _kernels(found: Obstacles) -> None:
         *("adamw-fused", "adamw-foreach", "sgd"),
         why="The program uses PyTorch's own optimizers only.",
     )
-    if rest(plan, plan.micro_batch_size):
+    together, answers = int(plan.micro_batch_size) * int(plan.gpus), int(plan.responses_per_prompt)
+    # Answers to a prompt are compared in one process, so those share whole prompts.
+    whole = lcm(together // gcd(together, answers), int(plan.gpus) if answers > 1 else 1)
+    if rest(plan, plan.micro_batch_size) or plan.prompts_per_update % whole:
+        update = round_up(plan.prompts_per_update, whole)
         found.refuse(
             "prompts_per_update",
-            "The program needs full micro-batches, but the sequences of one update do not divide "
-            "into full micro-batches.",
-            "Set prompts_per_update to a multiple of micro_batch_size × gpus.",
+            "The program needs full micro-batches of whole prompts, and the sequences of one "
+            "update do not divide into those.",
+            prompts_per_update=update,
+            prompts_per_step=round_up(plan.prompts_per_step, update),
         )
     found.only("chunk_compile", False, why="The program does not compile its head.")
     found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
@@ -132,16 +166,24 @@ def write(plan: Plan, link: str) -> Launch:
     )
     decisions = (*shared_decisions(plan), *program.decisions(plan), *predictions(plan))
     templates = program.templates(plan)
+    script = _script(plan, about, [each.name for each in templates], program.rewarded)
     files = (
-        LaunchFile(name="launch.sh", text=_script(plan, about, [each.name for each in templates])),
+        LaunchFile(name="launch.sh", text=script),
         *(
             LaunchFile(name=each.name, text=program_text(each, decisions, about[:2]))
             for each in templates
         ),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
+        environment_file(plan),
+        *([reward.reward_file("", plan.reward)] if program.rewarded else []),
     )
     return Launch(
-        framework=FRAMEWORK.name, version=VERSION, files=files, install=install, notes=notes
+        framework=FRAMEWORK.name,
+        version=VERSION,
+        files=files,
+        install=install,
+        notes=notes,
+        says=SAYS,
     )
 
 
@@ -162,14 +204,17 @@ def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
     )
 
 
-def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
+def _script(plan: Plan, about: tuple[str, ...], names: list[str], rewarded: bool) -> str:
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
-    if plan.expandable_segments:
-        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    lines += weights_lines(plan)
+    if rewarded and plan.reward == "remote":
+        lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        *reading(),
+        "python3 preflight.py",
     ]
     starts = ["python3"]
     if plan.gpus > 1:
@@ -177,5 +222,5 @@ def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
         starts += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={plan.gpus}"]
     for name in names:
         data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
-        lines.append(f'{command([*starts, name, *data])} "$@"')
+        lines.append(f'{command([*starts, name, *weights_option(plan, "--model"), *data])} "$@"')
     return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ from planner.frameworks.trl.sampled import (
 )
 from planner.frameworks.trl.settings import training_settings
 from planner.launch import reward
+from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.huggingface.accelerate import ACCELERATE, accelerate_files
 from planner.launch.huggingface.processes import nodes, training_gpus, zero
 from planner.launch.huggingface.table import written
@@ -33,6 +34,7 @@ from planner.launch.script import (
     required,
     yaml_text,
 )
+from planner.launch.weights import weights_lines, weights_option, weights_word
 from planner.launch.words import (
     attention_packages,
     entropy_note,
@@ -87,6 +89,7 @@ def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -
             else (LaunchFile(name=_config(plan), text=yaml_text(settings(plan), *about[:2])),)
         ),
         *accelerate_files(plan),
+        environment_file(plan),
     ]
     if asks_reward_file(plan):
         files.append(reward.reward_file(SCORE, plan.reward))
@@ -114,6 +117,7 @@ def _script(
     plan: Plan, about: tuple[str, ...], program: str, flags: tuple[str, ...]
 ) -> str:
     lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
+    lines += weights_lines(plan)
     words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
     if nodes(plan) > 1:
         lines += [
@@ -130,11 +134,13 @@ def _script(
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
         words += [
             *(program, "--dataset", expand("", "DATASET")),
+            *weights_option(plan, "--model"),
             *("--output", expand("", "OUTPUT_DIR"), *flags),
         ]
     else:
         words += [
             *("-m", f"trl.scripts.{script_of(plan).module}", "--config", _config(plan)),
+            *weights_option(plan, "--model_name_or_path"),
             *("--dataset_name", expand("", "DATASET")),
             *("--output_dir", expand("", "OUTPUT_DIR")),
         ]
@@ -147,12 +153,12 @@ def _script(
         else:
             lines.append(required("ENGINE_HOST", "the address of the node that runs engine.sh"))
         words += ["--engine-host" if program else "--vllm_server_host", expand("", "ENGINE_HOST")]
-    if plan.expandable_segments:
-        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         "# The files name each other, and reward.py is found, from this folder.",
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        *reading(),
+        "python3 preflight.py",
         f'{command(words)} "$@"' if program else command(words),
     ]
     return "\n".join(lines) + "\n"
@@ -163,8 +169,9 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     if _shares_a_node(plan):
         devices = ",".join(str(device) for device in range(training_gpus(plan), plan.gpus))
         lines.append(f"export CUDA_VISIBLE_DEVICES={devices}")
+    lines += weights_lines(plan)
     words = [
-        *("vllm", "serve", plan.model, "--host", "0.0.0.0", "--port", "8000"),
+        *("vllm", "serve", weights_word(plan), "--host", "0.0.0.0", "--port", "8000"),
         *("--tensor-parallel-size", str(plan.rollout_tensor_parallel)),
         *("--gpu-memory-utilization", str(plan.gpu_memory_utilization)),
         *("--max-model-len", str(plan.prompt_tokens + plan.response_tokens)),
@@ -234,6 +241,16 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         (
             asks_reward_file(plan),
             "reward.py reads the data set's column answer, beside prompt.",
+        ),
+        (
+            plan.reference != "none" and not samples,
+            "The data set has the columns chosen and rejected, and prompt unless both begin with "
+            "it. DPO's beta is TRL's default, 0.1.",
+        ),
+        (
+            plan.reference == "cached-logprobs",
+            "TRL scores the data set with the reference before training, and keeps the log-probs "
+            "in the data set's cache.",
         ),
         (
             plan.kl != "none",

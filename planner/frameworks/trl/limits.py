@@ -27,7 +27,9 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if script is None:
         return found.without_exporter(FRAMEWORK)
     _step(found, script)
-    if frozen_adapter(plan):
+    if not script.samples and plan.reference != "none":
+        _references_of_pairs(found)
+    elif frozen_adapter(plan):
         # trl/trainer/grpo_trainer.py of 1.16.0, lines 478 to 506: of a PeftModel that it is given.
         found.only(
             "reference",
@@ -46,6 +48,17 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
                 why="TRL's fused head computes self-certainty together with the old log-probs.",
             )
     return tuple(found.found)
+
+
+def _references_of_pairs(found: Obstacles) -> None:
+    """What trl/scripts/dpo.py gives its trainer: one model, and new adapters where they train."""
+    live = "copy" if found.plan.finetuning == "full" else "adapter-disabled"
+    found.only(
+        "reference",
+        *(live, "cached-logprobs"),
+        why="TRL's script takes the model it begins with as the reference, or scores the data set "
+        "with it before training.",
+    )
 
 
 def step_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
@@ -111,6 +124,8 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL's validation uses the response length of training.",
     )
+    if not script.packs:
+        found.only("batch_shape", "padded", "full", why="TRL pads pairs, never packs them.")
     if script.samples:
         found.only("batch_shape", "padded", "full", why="TRL pads sampled rows, never packs them.")
         found.only(
@@ -241,6 +256,12 @@ def _roles(found: Obstacles, script: Script) -> None:
         why="TRL's trainer for this method cannot apply the KL term where the plan does.",
     )
     found.only("entropy", *(False, script.entropy), why="TRL's trainer has no entropy bonus.")
+    if plan.config and plan.reward == "model" and script.rewarded and not plan.reward_model:
+        found.refuse(
+            "reward_model",
+            "The plan's reward model is of the policy's own config.json, and no Hub id names it.",
+            "Set reward_model to a Hub id.",
+        )
     _adapters_off(found)
     if plan.kl == "none":
         found.only("reference", "none", why="Without a KL term TRL loads no reference.")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-
-from planner.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,5 +21,3 @@ class Own:
     """Its settings' defaults where they are its own."""
     lacks: frozenset[str] = frozenset()
     """Settings of trainers of this kind that it has not."""
-    refuses: Callable[[Plan], str] = lambda plan: ""
-    """Why a plan is not run by it, as a sentence; empty where it is."""

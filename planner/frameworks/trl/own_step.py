@@ -48,7 +48,7 @@ def refusal(plan: Plan) -> str:
         if holds:
             return f"{FRAMEWORK.label}'s own code did not run: {why}."
     assert own is not None
-    first = own.refuses(plan) or next((one.why for one in step_obstacles(plan)), "")
+    first = next((one.why for one in step_obstacles(plan)), "")
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 

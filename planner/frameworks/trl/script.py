@@ -13,6 +13,8 @@ class Script:
     """Of ``trl.scripts``; empty where a program runs."""
     samples: bool
     """Whether it generates the responses that it learns from."""
+    packs: bool = True
+    """Whether it can pack the rows of a data set."""
     kl: tuple[str, ...] = ("none",)
     """Where its KL term can enter."""
     entropy: bool = False

@@ -6,15 +6,14 @@ A test composes every export with verl's own configuration and runs verl's own v
 
 from __future__ import annotations
 
-import shlex
-
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles as obstacles
 from planner.frameworks.verl.overrides import apart, overrides
 from planner.frameworks.verl.settings.algorithm import ENTROPY_COEFFICIENT, KL_COEFFICIENT
 from planner.frameworks.verl.settings.rollout import nodes
 from planner.launch import reward
-from planner.launch.launch import Launch, LaunchFile
+from planner.launch.bundle.environment import environment_file, reading
+from planner.launch.launch import RAY, Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
     chosen,
@@ -24,6 +23,8 @@ from planner.launch.script import (
     plain_characters,
     required,
 )
+from planner.launch.weights import NAME as WEIGHTS
+from planner.launch.weights import weights_lines
 from planner.launch.words import (
     FLASH_3,
     entropy_note,
@@ -63,16 +64,29 @@ def write(plan: Plan, link: str) -> Launch:
         files=(
             LaunchFile(name="launch.sh", text=_script(plan, link, install, notes)),
             reward.reward_file(SCORE, plan.reward),
+            environment_file(plan, _ALLOCATOR),
         ),
         install=install,
         notes=notes,
+        across=RAY,
+        says=_SAYS,
     )
+
+
+PATHS = ("actor_rollout_ref.model.path", "critic.model.path")
+"""Overrides that name weights."""
+
+
+def _override(plan: Plan, key: str, value: object) -> str | Expanded:
+    if plan.config and key in PATHS and value == plan.model:
+        return expand(f"{key}='", WEIGHTS, "'")
+    return f"{key}={value}"
 
 
 def _words(plan: Plan) -> list[str | Expanded]:
     return [
         *("python3", "-m", PROGRAMS[apart(plan)]),
-        *(f"{key}={value}" for key, value in overrides(plan).items()),
+        *(_override(plan, key, value) for key, value in overrides(plan).items()),
         expand("data.train_files='", "TRAIN_FILES", "'"),
         expand("data.val_files='", "VAL_FILES", "'"),
         expand("reward.custom_reward_function.path='", "here", f"/{reward.NAME}'"),
@@ -82,19 +96,27 @@ def _words(plan: Plan) -> list[str | Expanded]:
 
 
 _CLUSTER = """\
-# Run this on every node: NODE_RANK 0 starts ray and the training, the others join.
-export RAY_ADDRESS="$MASTER_ADDR:6379"
-if [ "$NODE_RANK" != 0 ]; then
-  exec ray start --address="$RAY_ADDRESS" --num-gpus={per_node} --block
+# RAY_ADDRESS names a cluster that is there already. Without one, run this on every node: NODE_RANK
+# 0 starts ray and the training, the others join.
+if [ -z "${{RAY_ADDRESS:-}}" ]; then
+  {rank}
+  {head}
+  export RAY_ADDRESS="$MASTER_ADDR:6379"
+  if [ "$NODE_RANK" != 0 ]; then
+    exec ray start --address="$RAY_ADDRESS" --num-gpus={per_node} --block
+  fi
+  ray start --head --port=6379 --num-gpus={per_node}
 fi
-ray start --head --port=6379 --num-gpus={per_node}
-# Training asks ray for all GPUs at once, so wait until every node has joined.
-python3 -c {wait}
+# Training asks ray for all GPUs at once: this waits until every node has joined, and checks each.
 """
-
-_WAIT = (
-    "import ray, time; ray.init(address='auto'); "
-    "[time.sleep(2) for _ in iter(lambda: ray.cluster_resources().get('GPU', 0) >= {gpus}, True)]"
+_SAYS = (
+    "verl's console line of a step has `perf/max_memory_allocated_gb` and "
+    "`perf/max_memory_reserved_gb`, in GiB: hold them against the largest *allocated* and "
+    "*reserved* of the trainer. Its engine has processes of its own, which `nvidia-smi` shows."
+)
+_ALLOCATOR = (
+    "PYTORCH_CUDA_ALLOC_CONF is left as it is: verl turns expandable segments on and off itself, "
+    "around its engine's sleep."
 )
 
 
@@ -104,11 +126,6 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         required("TRAIN_FILES", "the parquet file to train on, in the format of verl"),
         required("VAL_FILES", "the parquet file to validate on"),
     ]
-    if count > 1:
-        checks += [
-            required("NODE_RANK", f"the number of this node, 0 to {count - 1}"),
-            required("MASTER_ADDR", "the address of node 0"),
-        ]
     if plan.reward == "remote":
         checks += [
             required("REWARD_URL", "the address of the reward service"),
@@ -126,14 +143,23 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         *checks,
         'here="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"',
         'OUTPUT_DIR="${OUTPUT_DIR:-$PWD/output}"',
-        plain_characters("TRAIN_FILES", "VAL_FILES", "OUTPUT_DIR", "here"),
+        *weights_lines(plan),
+        plain_characters(
+            *("TRAIN_FILES", "VAL_FILES", "OUTPUT_DIR", "here", *([WEIGHTS] if plan.config else []))
+        ),
+        *reading('"$here"'),
     ]
     if count > 1:
         parts.append(
             _CLUSTER.format(
-                per_node=plan.gpus_per_node, wait=shlex.quote(_WAIT.format(gpus=plan.gpus))
-            )
+                rank=required("NODE_RANK", f"the number of this node, 0 to {count - 1}"),
+                head=required("MASTER_ADDR", "the address of node 0"),
+                per_node=plan.gpus_per_node,
+            ).rstrip()
         )
+        parts.append('python3 "$here"/preflight.py --on-ray')
+    else:
+        parts.append('python3 "$here"/preflight.py ${RAY_ADDRESS:+--on-ray}')
     parts.append(command(_words(plan)))
     return "\n".join(parts) + "\n"
 
@@ -145,6 +171,7 @@ def _install(plan: Plan) -> str:
         (apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211,cupy-cu130]=={VERSION}'"),
         (plan.attention == "flash_attention_3", FLASH_3),
         (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
+        (True, f"torch=={TORCH} vllm==0.24.0 transformers==5.9.0"),
         *kernels(plan),
     )
     return " ".join(words)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from planner.launch.pieces.prompts import rows_of
+from planner.launch.pieces.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +19,6 @@ class Pair:
     place: int
     prompt: list[int]
     responses: tuple[list[int], list[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Pairs as rows [2 * pairs, tokens]: chosen, rejected, chosen and so on.
-
-    Prompts are padded on the left, responses on the right; ``learned`` [2 * pairs, longest
-    response] is 1 at response tokens. Without a mask no row is padded.
-    """
-
-    ids: Tensor
-    mask: Tensor | None
-    learned: Tensor
-
-    @property
-    def targets(self) -> Tensor:
-        """The response tokens [2 * pairs, longest response]."""
-        return self.ids[:, -self.learned.shape[1] :]
 
 
 def pairs_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[Pair]:
@@ -65,7 +47,7 @@ def pairs_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[Pair]:
 def rows_for(
     plan: Mapping[str, Any], pairs: list[Pair], pad: int, device: torch.device
 ) -> Rows:
-    """Pairs as one batch of rows; stops where rows are planned full and are not."""
+    """Pairs as rows, chosen, rejected, chosen and so on; stops where full ones are not full."""
     before = max(len(pair.prompt) for pair in pairs)
     after = max(len(response) for pair in pairs for response in pair.responses)
     ids = torch.full((2 * len(pairs), before + after), pad)

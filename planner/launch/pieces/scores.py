@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from planner.launch.pieces.pairs import Rows
 from planner.launch.pieces.policy import DTYPES
+from planner.launch.pieces.rows import Rows
 
 
 def inner(policy: Any) -> Any:
@@ -27,10 +27,10 @@ def hidden_states(policy: Any, rows: Rows, everywhere: bool) -> Tensor:
     return hidden if everywhere else hidden[:, -rows.learned.shape[1] - 1 :]
 
 
-def log_probs(
-    plan: Mapping[str, Any], policy: Any, head: Any, hidden: Tensor, ids: Tensor
+def all_logits(
+    plan: Mapping[str, Any], policy: Any, head: Any, hidden: Tensor, temperature: float = 1.0
 ) -> Tensor:
-    """Log-probability [rows, tokens] that ``head`` gives ``ids``, computed in ``logits_dtype``."""
+    """Logits [rows, tokens, vocabulary] of ``head``, in ``logits_dtype`` or wider."""
     logits = head(hidden)
     cap = getattr(inner(policy).config, "final_logit_softcapping", None)
     if cap:
@@ -38,8 +38,16 @@ def log_probs(
     wide = DTYPES[plan["logits_dtype"]]
     if wide.itemsize > logits.dtype.itemsize:
         logits = logits.to(wide)
-    logs = F.log_softmax(logits, -1)
-    del logits
+    if temperature != 1.0:
+        logits = logits / temperature
+    return logits
+
+
+def log_probs(
+    plan: Mapping[str, Any], policy: Any, head: Any, hidden: Tensor, ids: Tensor
+) -> Tensor:
+    """Log-probability [rows, tokens] that ``head`` gives ``ids``."""
+    logs = F.log_softmax(all_logits(plan, policy, head, hidden), -1)
     return logs.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
 

@@ -3,30 +3,9 @@
 from __future__ import annotations
 
 from planner.frameworks.trl.own import Own
-from planner.plan import Plan
-from planner.plan.loss import foreign, has_path
+from planner.frameworks.trl.script import Script
 from planner.rule import Rule
 from planner.values.framework import Trainer
-
-
-def _refuses(plan: Plan) -> str:
-    """What no export refuses, since there is none."""
-    for holds, why in (
-        (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
-        (
-            plan.prompts_per_update % plan.micro_batch_size,
-            "An update does not divide into full micro-batches.",
-        ),
-        (not has_path(plan), f"The plan's loss is {foreign(plan)}."),
-        (
-            plan.empty_cache == "between-phases",
-            "TRL frees PyTorch's cached memory each step, or never.",
-        ),
-    ):
-        if holds:
-            return why
-    return ""
-
 
 TRAINER = Trainer(
     rules=(
@@ -55,11 +34,10 @@ TRAINER = Trainer(
             "Set framework_version to 1.16.0.",
         ),
     ),
-    not_exported="Headroom estimates TRL's DPO but has no exporter for it yet.",
+    export=Script(module="dpo", samples=False, packs=False),
     own=Own(
         trainer="DPOTrainer",
         config="DPOConfig",
         rows="pairs",
-        refuses=_refuses,
     ),
 )

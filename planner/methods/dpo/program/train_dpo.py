@@ -24,7 +24,7 @@ import transformers
 from torch import Tensor
 
 from planner.launch.pieces.options import common_options
-from planner.launch.pieces.pairs import Pair, Rows, pairs_of, rows_for
+from planner.launch.pieces.pairs import Pair, pairs_of, rows_for
 from planner.launch.pieces.policy import (
     DTYPES,
     frozen,
@@ -39,6 +39,7 @@ from planner.launch.pieces.preflight import check_card, peak_sentence
 from planner.launch.pieces.prompts import shuffled
 from planner.launch.pieces.ranks import apart, count, in_common, joined, mean, parted, rank, share
 from planner.launch.pieces.reference_cache import Cache, identity, stale
+from planner.launch.pieces.rows import Rows
 from planner.launch.pieces.scores import hidden_states, log_probs, response_log_probs
 
 PLAN: dict[str, Any] = {}

@@ -1,0 +1,69 @@
+"""What programs that learn from their own responses cannot do, and know of a plan, alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from planner.launch.templates import Decision, of_fields
+from planner.plan import Plan
+
+if TYPE_CHECKING:
+    from planner.launch.obstacles import Obstacles
+
+WHY = {
+    "logits": "response computes logits of the response's positions only; full computes them for "
+    "every position.",
+    "logits_dtype": "Dtype in which the log-softmax over the vocabulary is computed.",
+    "logprob_micro_batch_size": "Rows of one forward of old or reference log-probs, which keep no "
+    "activations.",
+    "kl": "With a KL term a reference scores every response.",
+    "entropy": "An entropy bonus keeps a second number for every vocabulary entry.",
+    "temperature": "",
+    "prompts_per_step": "All of a step's responses are decoded at once, each with its KV cache.",
+}
+
+
+def decisions(plan: Plan) -> Iterator[Decision]:
+    """Constants of every such program."""
+    yield from of_fields(plan, WHY)
+
+
+def within(plan: Plan) -> bool:
+    """Whether a plan holds all weights on each GPU, and generates with the model that trains."""
+    return plan.rollout == "hf" and plan.sharding in ("none", "ddp")
+
+
+def refuse(found: Obstacles) -> None:
+    """Notes what none of them does."""
+    plan = found.plan
+    found.only("batch_shape", "padded", why="Responses end where they end, so rows are padded.")
+    found.only(
+        "logits",
+        *("response", "full"),
+        why="The program computes all logits of a micro-batch at once; it has no kernel that "
+        "computes them in chunks.",
+    )
+    found.only("eval_steps", 0, why="The program does not validate.")
+    found.only(
+        "validation_response_tokens", plan.response_tokens, why="The program does not validate."
+    )
+    found.only("resampling_factor", 1.0, why="The program trains on every response it samples.")
+    if plan.reference == "dual-output":
+        found.refuse(
+            "reference",
+            "The program runs policy and reference one after the other.",
+            reference="adapter-disabled",
+        )
+    if plan.reference == "frozen-adapter":
+        found.only(
+            "reference", "adapter-disabled", why="The program's adapters begin anew, at zero."
+        )
+
+
+def note(*columns: str) -> str:
+    """What the data file holds."""
+    return (
+        f"The data file has JSONL rows with the texts {' and '.join(columns)}; prompts longer than "
+        "planned are left out."
+    )
