@@ -151,6 +151,7 @@ def test_what_comes_from_outside_is_open_and_keeps_its_default() -> None:
     ("text", "word", "opens"),
     [
         ('if [ -z "$D" ]; then N=1; else N=2; fi; python a $N', "1", [("D", "")]),
+        ('N=2; if [ -z "$D" ]; then N=1; fi; python a $N', "1", [("D", "")]),
         ('N=1; if [ "$D" = npu ]; then N=2; fi; python a $N', "1", [("D", "")]),
         ('N=1; [ -n "$D" ] && N=2; python a $N', "1", [("D", "")]),
         ('case "$D" in npu) N=2;; *) N=1;; esac; python a $N', "1", [("D", "")]),
