@@ -263,10 +263,16 @@ OTHERS: tuple[Subject, ...] = (
         "oom",
         "An out-of-memory message",
         "OOM, out of memory, CUDA out of memory, error, traceback, crash",
-        "Headroom cannot read an out-of-memory message yet. Meanwhile give the plan your run's "
-        "settings: the chart shows which phase fills the GPU, and Advice shows what makes the plan "
-        "fit.",
-        missing=True,
+        "Paste it on the Import page, with your launch script: it says which phase and tensor "
+        "failed, how sure that is, and what to change.",
+    ),
+    Subject(
+        "script",
+        "A script, a configuration or a log",
+        "script, paste, upload, yaml, hydra, overrides, accelerate config, deepspeed json, log, "
+        "import, trainer_state",
+        "Paste or drop it on the Import page: the plan fills itself in, says what was understood, "
+        "and your own file comes back with the lines changed that make it fit.",
     ),
     Subject(
         "fp8 training",

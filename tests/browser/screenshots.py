@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from running_app import REPOSITORY, app, chromium, settle
 
 PAGES = (
-    *("", "scaling", "recommend", "compare", "trial", "sampling", "launch", "examples"),
+    *("", "import", "scaling", "recommend", "compare", "trial", "sampling", "launch", "examples"),
     "formulas",
 )
 WIDTHS = (1400, 420)

@@ -16,7 +16,7 @@ from playwright.sync_api import ElementHandle, Page, expect
 from running_app import settle
 
 PAGES = (
-    *("", "scaling", "recommend", "compare", "trial", "sampling", "launch", "examples"),
+    *("", "import", "scaling", "recommend", "compare", "trial", "sampling", "launch", "examples"),
     "formulas",
 )
 MOST = 250

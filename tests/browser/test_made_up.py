@@ -20,7 +20,7 @@ from recipes import ROOT, product
 from trial.running import TOLERANCE, tiny
 
 MENU = (
-    *("Scaling", "Recommend", "Compare", "Trial", "Sampling"),
+    *("Import", "Scaling", "Recommend", "Compare", "Trial", "Sampling"),
     *("Launch", "Examples", "Formulas", "Plan"),
 )
 METHOD = {

@@ -22,7 +22,7 @@ COMES_OF_IT = {
     "cheapest 32B, 16 k, up to 64 GPUs": r"^Knee of .* cost, .* faster.*As a plan: Fits.*A script",
     "420 px": r"in sight at first, in sight while editing\.$",
     "verl command, Megatron TP 8, PP 2": rf"Incomplete\. Sharding megatron.* {NOT_GREEN} {NOT_YET}",
-    "an out-of-memory message": r"^An out-of-memory message: Headroom cannot .* yet\. Meanwhile",
+    "an out-of-memory message": r"^An out-of-memory message: Paste it on the Import page, with",
     "share with a phone, dark": r"^\d\d characters, the same figures, no sideways scroll\.$",
     "four nodes under Slurm": r"^Slurm .*: Launch writes a job for sbatch .*A script",
     "OpenRLHF, NeMo-RL": r"OpenRLHF script yet\. Meanwhile.*NeMo-RL script yet\. Meanwhile",
