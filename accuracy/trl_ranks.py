@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 
 from accuracy.trl_cases import CASES, Case
+from planner.frameworks.hf_trainer.run.ranks import launched
 from planner.frameworks.trl.limits import training_gpus
-from planner.frameworks.trl.run.ranks import launched
 
 ROOT = Path(__file__).parent.parent
 ENDED_SECONDS = 60
