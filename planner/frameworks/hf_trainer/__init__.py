@@ -49,7 +49,7 @@ FRAMEWORK = Framework(
             itself="whole logits of every position, in fp32",
             formulas={"full": "materialised"},
             copies_labels=True,
-            counted_at_regather=True,
+
         )
     },
     defaults=_defaults,
