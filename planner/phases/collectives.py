@@ -98,7 +98,7 @@ def beside_loss(
     outside = vocabulary.loss_code(scene).outside_model and not inside
     outside = outside and (role.value_head or vocabulary.path(scene) == "full")
     if not (scene.fsdp and outside) or gathered.wrapped_whole(scene, role):
-        # A head's unit hears of the backward by its output's gradient, which a loss on logits makes.
+        # A head's unit hears of the backward by its logits' gradient, which the loss makes first.
         made = vocabulary.path(scene) in vocabulary.MATERIALISED and not role.value_head
         asks = inside or not (units.head_stays(scene) and made)
         return at_head(scene, role, backward=backward, trains=trains, asks=asks)

@@ -82,7 +82,6 @@ FRAMEWORK = Framework(
             "differ in which dtypes they cast adapters and norms to.",
             "Set finetuning to lora, or framework to trl.",
         ),
-        # trainer.py, line 1497: Liger's own fused loss goes with its kernels unless it is told off.
         Rule(
             "lora_targets",
             lambda p: p.finetuning != "full" and "lm_head" in p.lora_targets,
@@ -97,6 +96,8 @@ FRAMEWORK = Framework(
     head_stays_gathered=True,
     # trainer_optimizer.py: GlobalOptimManager's override for every nn.Embedding.
     widens_moments_of_embeddings=True,
+    # trainer.py, line 749: find_unused_parameters but for a PreTrainedModel that is checkpointed.
+    ddp_copies_output=lambda p: p.finetuning != "full" or p.gradient_checkpointing == "none",
     # trainer.py, line 1904: accelerator.no_sync but for an update's last micro-batch.
     reduces_once_an_update=True,
     # data_collator.py: rows are padded to the longest of their batch, which is a micro-batch.
