@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from accuracy.trl_cases import CASES, Case
 from planner.frameworks.hf_trainer.run.ranks import launched
-from planner.frameworks.trl.limits import training_gpus
+from planner.launch.huggingface.processes import training_gpus
 
 ROOT = Path(__file__).parent.parent
 ENDED_SECONDS = 60

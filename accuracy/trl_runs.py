@@ -41,7 +41,6 @@ from planner.frameworks.hf_trainer.run import phases as below
 from planner.frameworks.hf_trainer.run.ranks import launched
 from planner.frameworks.hf_trainer.run.seams import in_lists
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
 from planner.frameworks.trl.run import offloading as offloading_seams
@@ -49,6 +48,7 @@ from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import engine, kernels
+from planner.launch.huggingface.accelerate import accelerate_files
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled

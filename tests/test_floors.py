@@ -20,7 +20,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("estimate", "wording"),
     ("charts", "dryrun", "sweeps"),
     ("advice", "late", "trial"),
-    ("__init__", "benchmark", "launch", "sampling"),
+    ("__init__", "benchmark", "importer", "launch", "sampling"),
     ("examples", "frameworks", "methods", "search"),
     ("report",),
     ("ui",),

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from planner.plan import Plan
+from typing import Any, Literal
 
 Moves = Literal["memory", "seconds", "both"]
 
@@ -25,7 +22,7 @@ class Setting:
     """File and line of the framework's source."""
     fields: tuple[str, ...] = ()
     """The plan's fields that it carries. None: it moves memory or seconds, and no field has it."""
-    write: Callable[[Plan], Any] | None = None
+    write: Callable[[Any], Any] | None = None
     """Its value for a plan; None where an export leaves it out."""
     read: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Fields from its value and from all resolved settings, by name."""

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from planner.frameworks.hf_trainer import FRAMEWORK, VERSION
 from planner.frameworks.hf_trainer.limits import step_obstacles
-from planner.frameworks.trl.accelerate import mixed_precision
+from planner.launch.huggingface.precision import mixed_precision
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of

@@ -6,56 +6,48 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.accelerate import (
-    ACCELERATE,
-    accelerate_files,
-    activations_by_accelerate,
-    activations_by_trainer,
-    mixed_precision,
-    nodes,
-)
 from planner.frameworks.trl.limits import obstacles as obstacles
-from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.limits import sequences_at_once
 from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.program_files import program_files, program_notes
-from planner.frameworks.trl.script import Script
+from planner.frameworks.trl.sampled import (
+    BETA,
+    ENTROPY_COEFFICIENT,
+    asks_reward_file,
+    script_of,
+)
+from planner.frameworks.trl.settings import training_settings
 from planner.launch import reward
+from planner.launch.huggingface.accelerate import accelerate_files
+from planner.launch.huggingface.processes import training_gpus, zero
+from planner.launch.huggingface.starting import started
+from planner.launch.huggingface.table import written
+from planner.launch.huggingface.training import BITSANDBYTES, optimizer
 from planner.launch.launch import ONLINE, Launch, LaunchFile
 from planner.launch.script import (
-    Expanded,
     chosen,
     command,
     expand,
-    given,
     header,
     required,
     yaml_text,
 )
 from planner.launch.words import (
-    ATTENTION,
     attention_packages,
     entropy_note,
     full_rows_note,
     kernels,
-    lora_targets,
     other_framework_note,
     own_settings,
     variation_note,
 )
-from planner.numeric import ceil_div
 from planner.plan import Plan
-from planner.plan.trainers import trainer_of
 from planner.units import read_count
 from planner.values.dtypes import TORCH_NAMES
 from planner.values.sharding import sharding_of
 
 VERSION = FRAMEWORK.versions[0]
-
-BETA = 0.001
-"""KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
-ENTROPY_COEFFICIENT = 0.001
 
 SCORE = '''
 
@@ -69,13 +61,13 @@ def compute_score(completions, answer, **columns):
 
 def write(plan: Plan, link: str) -> Launch:
     """The trainer's YAML or program, accelerate's (and DeepSpeed's) files, scripts, the reward."""
-    return _written(plan, link, _script_of(plan).program)
+    return _written(plan, link, script_of(plan).program)
 
 
 def write_weighted(plan: Plan, link: str, weights: str) -> Launch:
     """The same for prompts drawn by density weights: ``online``, or a sampling run's folder."""
     flags = () if weights == ONLINE else ("--use-precomputed-embeddings", weights)
-    return _written(plan, link, _script_of(plan).weighted, flags)
+    return _written(plan, link, script_of(plan).weighted, flags)
 
 
 def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
@@ -96,7 +88,7 @@ def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -
         ),
         *accelerate_files(plan),
     ]
-    if _asks_reward_file(plan):
+    if asks_reward_file(plan):
         files.append(reward.reward_file(SCORE, plan.reward))
     if plan.rollout == "vllm-separate":
         files.append(LaunchFile(name="engine.sh", text=_engine_script(plan, about)))
@@ -109,164 +101,9 @@ def _config(plan: Plan) -> str:
     return f"{plan.method}.yaml"
 
 
-def _asks_reward_file(plan: Plan) -> bool:
-    script = _script_of(plan)
-    return script.samples and script.rewarded and plan.reward != "model"
-
-
-def _weights_dtype(plan: Plan) -> str:
-    """Dtype the weights are loaded in; TRL's own default is float32.
-
-    FSDP copies what it trains to fp32 by itself under mixed precision, DeepSpeed keeps
-    fp32 copies beside half-precision weights, and peft makes its adapters fp32. Only
-    plain and DDP training need the whole model in fp32 for an fp32 master.
-    """
-    replicated = sharding_of(plan).replicated
-    if plan.finetuning == "lora" and plan.base_dtype == "fp32":
-        return "float32"
-    if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
-        return "float32"
-    return TORCH_NAMES[plan.dtype]
-
-
-BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
-
-
-def _optimizer(plan: Plan) -> str:
-    if plan.optimizer == "adamw-8bit":
-        # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
-        return "adamw_torch_8bit" if sharding_of(plan).fsdp == 2 else "adamw_bnb_8bit"
-    return {
-        "adamw-fused": "adamw_torch_fused",
-        "adamw-foreach": "adamw_torch",
-        "paged-adamw-8bit": "paged_adamw_8bit",
-        "sgd": "sgd",
-    }[plan.optimizer]
-
-
-def _accumulation(plan: Plan) -> int:
-    """Of an update whose rest is filled up: TRL's is always of whole micro-batches."""
-    together = plan.micro_batch_size * training_gpus(plan)
-    return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
-
-
-def _own_steps(plan: Plan) -> int:
-    """What TRL calls steps, its optimizer's, in one of the plan's."""
-    updates = plan.prompts_per_step // plan.prompts_per_update
-    return int(updates * (1 if plan.optimizer_step == "update" else _accumulation(plan)))
-
-
 def settings(plan: Plan) -> dict[str, object]:
-    """Every setting of TRL's own script that the plan decides."""
-    sampled = _script_of(plan).samples
-    more = _sampled(plan) if sampled else _given(plan)
-    return given({**training(plan), **more})
-
-
-def training(plan: Plan) -> dict[str, object]:
-    """What every trainer is told."""
-    precision = mixed_precision(plan)
-    accumulates, own_steps = plan.optimizer_step == "update", _own_steps(plan)
-    by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
-    values: dict[str, object] = {
-        "model_name_or_path": plan.model,
-        "dtype": _weights_dtype(plan),
-        "bf16": precision == "bf16",
-        "fp16": precision == "fp16",
-        "attn_implementation": ATTENTION[plan.attention],
-        "per_device_train_batch_size": plan.micro_batch_size,
-        "gradient_accumulation_steps": _accumulation(plan) if accumulates else 1,
-        "max_steps": plan.steps * own_steps,
-        # TRL's own default saves, too, every 500 of its steps.
-        "save_steps": plan.save_steps * own_steps or None,
-        "gradient_checkpointing": by_trainer,
-        "optim": _optimizer(plan),
-        "report_to": "none",
-        "use_liger_kernel": plan.liger or None,
-        "torch_empty_cache_steps": 1 if plan.empty_cache == "every-step" else None,
-        **(_adapters(plan) if plan.finetuning != "full" else {}),
-    }
-    return given(values)
-
-
-def _adapters(plan: Plan) -> dict[str, object]:
-    four_bit = plan.finetuning == "qlora" or None
-    modules, tensors = lora_targets(plan)
-    return {
-        "use_peft": True,
-        "lora_r": plan.lora_rank,
-        # TRL makes text of a list of one, which peft reads as a pattern of whole paths.
-        "lora_target_modules": list(modules) if len(modules) != 1 else [_pattern(*modules)],
-        "lora_target_parameters": list(tensors) or None,
-        # TRL's own default is 0.05.
-        "lora_dropout": plan.lora_dropout,
-        "load_in_4bit": four_bit,
-        # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
-        "use_bnb_nested_quant": four_bit,
-    }
-
-
-def _pattern(target: str) -> str:
-    return target if target == ALL_LINEAR else rf".*\.{target}"
-
-
-def _given(plan: Plan) -> dict[str, object]:
-    return {
-        "max_length": plan.prompt_tokens + plan.response_tokens,
-        "packing": plan.batch_shape == "packed",
-        "activation_offloading": activations_by_trainer(plan) or None,
-    }
-
-
-def _sampled(plan: Plan) -> dict[str, object]:
-    updates = plan.prompts_per_step // plan.prompts_per_update
-    values: dict[str, object] = {
-        "num_generations": plan.responses_per_prompt,
-        "max_completion_length": plan.response_tokens,
-        "steps_per_generation": _accumulation(plan) * updates,
-        "temperature": plan.temperature,
-        "beta": 0.0 if plan.kl == "none" else BETA,
-        "entropy_coef": _entropy(plan),
-        "use_vllm": plan.rollout != "hf",
-        **trainer_of(FRAMEWORK.name, plan.method).told(plan),
-        **(_validation(plan) if plan.eval_steps else {}),
-    }
-    if plan.reward == "model" and _script_of(plan).rewarded:
-        values["reward_model_name_or_path"] = plan.reward_model or plan.model
-    elif _asks_reward_file(plan):
-        values["reward_funcs"] = [f"{reward.NAME.removesuffix('.py')}.{reward.FUNCTION}"]
-    if plan.rollout == "vllm-colocated":
-        values |= {
-            "vllm_mode": "colocate",
-            "vllm_gpu_memory_utilization": plan.gpu_memory_utilization,
-            "vllm_tensor_parallel_size": plan.rollout_tensor_parallel,
-            "vllm_max_model_length": plan.prompt_tokens + plan.response_tokens,
-            "vllm_enable_sleep_mode": plan.vllm_sleep_level == 2,
-        }
-    elif plan.rollout == "vllm-separate":
-        values["vllm_mode"] = "server"
-    return values
-
-
-def _validation(plan: Plan) -> dict[str, object]:
-    return {
-        "eval_strategy": "steps",
-        "eval_steps": plan.eval_steps * _own_steps(plan),
-        "per_device_eval_batch_size": plan.micro_batch_size,
-        "num_generations_eval": 1,
-    }
-
-
-def _entropy(plan: Plan) -> float | None:
-    """None where the trainer has no such setting."""
-    if not _script_of(plan).entropy:
-        return None
-    return ENTROPY_COEFFICIENT if plan.entropy else 0.0
-
-
-def _script_of(plan: Plan) -> Script:
-    found: Script = trainer_of(FRAMEWORK.name, plan.method).export
-    return found
+    """Every setting that the plan decides, by the names of TRL's own parser."""
+    return written(training_settings(plan.method), plan)
 
 
 def _shares_a_node(plan: Plan) -> bool:
@@ -276,19 +113,9 @@ def _shares_a_node(plan: Plan) -> bool:
 def _script(
     plan: Plan, about: tuple[str, ...], program: str, flags: tuple[str, ...]
 ) -> str:
-    lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
-    words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
-    if nodes(plan) > 1:
-        lines += [
-            required("NODE_RANK", f"the number of this node, 0 to {nodes(plan) - 1}"),
-            required("MASTER_ADDR", "the address of node 0"),
-            required("MASTER_PORT", "a free port of node 0"),
-        ]
-        words += [
-            *("--machine_rank", expand("", "NODE_RANK")),
-            *("--main_process_ip", expand("", "MASTER_ADDR")),
-            *("--main_process_port", expand("", "MASTER_PORT")),
-        ]
+    asked, words = started(plan)
+    about_data = required("DATASET", "the name or path of the data set to train on")
+    lines = [header(about), about_data, *asked]
     if program:
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
         words += [
@@ -297,11 +124,11 @@ def _script(
         ]
     else:
         words += [
-            *("-m", f"trl.scripts.{_script_of(plan).module}", "--config", _config(plan)),
+            *("-m", f"trl.scripts.{script_of(plan).module}", "--config", _config(plan)),
             *("--dataset_name", expand("", "DATASET")),
             *("--output_dir", expand("", "OUTPUT_DIR")),
         ]
-    if _asks_reward_file(plan) and plan.reward == "remote":
+    if asks_reward_file(plan) and plan.reward == "remote":
         lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     if plan.rollout == "vllm-separate":
         if _shares_a_node(plan):
@@ -355,7 +182,7 @@ def _engine_is_vllm(plan: Plan) -> bool:
 
 
 def _packages(plan: Plan) -> tuple[str, ...]:
-    optimizer = _optimizer(plan)
+    told = optimizer(plan)
     # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
     engine = "vllm==0.31.0 torch==2.13.0 transformers==5.17.0"
     return chosen(
@@ -364,15 +191,15 @@ def _packages(plan: Plan) -> tuple[str, ...]:
         (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
         (plan.finetuning != "full", "peft==0.21.2"),
         (zero(plan), "deepspeed==0.19.8"),
-        (optimizer in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
-        (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
+        (told in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
+        (told == "adamw_torch_8bit", "torchao==0.18.0"),
         *kernels(plan),
         *attention_packages(plan),
     )
 
 
 def _validation_note(plan: Plan) -> tuple[bool, str]:
-    if not plan.eval_steps or not _script_of(plan).samples:
+    if not plan.eval_steps or not script_of(plan).samples:
         off = "Validation is off (eval_strategy no); turned on, it runs at the same length."
         return True, off
     return (
@@ -383,7 +210,7 @@ def _validation_note(plan: Plan) -> tuple[bool, str]:
 
 
 def _notes(plan: Plan, program: str) -> tuple[str, ...]:
-    samples = _script_of(plan).samples
+    samples = script_of(plan).samples
     gathered = plan.kl != "none" and plan.reference == "copy" and sharding_of(plan).fsdp == 2
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
     return chosen(
@@ -395,7 +222,7 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
             "tokens out of the data set.",
         ),
         (
-            _asks_reward_file(plan),
+            asks_reward_file(plan),
             "reward.py reads the data set's column answer, beside prompt.",
         ),
         (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
+from planner.launch.huggingface.processes import training_gpus, zero
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan import Plan
@@ -17,16 +18,6 @@ from planner.values.sharding import sharding_of
 
 ENGINE_BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""
-
-
-def training_gpus(plan: Plan) -> int:
-    """GPUs that run the trainer: all but a separate engine's."""
-    return int(plan.gpus) - int(plan.rollout_gpus)
-
-
-def zero(plan: Plan) -> bool:
-    """Whether DeepSpeed shards the state."""
-    return sharding_of(plan).zero > 0
 
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from planner.plan import Plan
@@ -19,7 +19,9 @@ class Own:
     """Class of its arguments."""
     rows: Literal["text", "pairs", "prompts"]
     """What its data set has."""
-    arguments: Callable[[Plan], Mapping[str, object]] = lambda plan: {}
-    """What a plan decides, where no export says it."""
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    """Its settings' defaults where they are its own."""
+    lacks: frozenset[str] = frozenset()
+    """Settings of trainers of this kind that it has not."""
     refuses: Callable[[Plan], str] = lambda plan: ""
     """Why a plan is not run by it, as a sentence; empty where it is."""

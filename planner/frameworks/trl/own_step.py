@@ -8,9 +8,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from planner.frameworks.trl import FRAMEWORK, exporter
-from planner.frameworks.trl.accelerate import mixed_precision
-from planner.frameworks.trl.limits import step_obstacles, zero
+from planner.frameworks.trl.limits import step_obstacles
 from planner.frameworks.trl.own import Own
+from planner.launch.huggingface.precision import mixed_precision
+from planner.launch.huggingface.processes import zero
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
@@ -88,8 +89,4 @@ def autocasts(plan: Plan) -> bool:
 
 def arguments(plan: Plan) -> dict[str, object]:
     """Every setting that the plan decides, by the names of TRL's own parser."""
-    own = own_of(plan)
-    assert own is not None
-    if trainer_of(FRAMEWORK.name, plan.method).export is not None:
-        return exporter.settings(plan)
-    return {**exporter.training(plan), **own.arguments(plan)}
+    return exporter.settings(plan)

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
-from planner.frameworks.hf_trainer.arguments import adapters, training
+from planner.frameworks.hf_trainer.settings import ADAPTERS, settings, training
 from planner.plan import Plan
 
 STEPS = 2
@@ -53,9 +53,9 @@ def trainer_of(
     """
     ours = {**OURS, "max_steps": steps, "use_cpu": on_cpu, "output_dir": str(folder)}
     arguments = TrainingArguments(**{**training(plan), **ours})
-    model, told = load(), adapters(plan)
-    if told:
-        model = get_peft_model(model, LoraConfig(**told))
+    model, told = load(), settings(plan)
+    if ADAPTERS in told:
+        model = get_peft_model(model, LoraConfig(**told[ADAPTERS]))
     made = Trainer(model=model, args=arguments, train_dataset=Unread())
     made.remove_callback(PrinterCallback)
     return made

@@ -28,8 +28,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
-from planner.frameworks.trl.accelerate import accelerate_files
-from planner.frameworks.trl.limits import training_gpus
+from planner.launch.huggingface.accelerate import accelerate_files
+from planner.launch.huggingface.processes import training_gpus
 from planner.plan import Plan
 from planner.values.sharding import sharding_of
 

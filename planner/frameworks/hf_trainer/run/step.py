@@ -13,7 +13,6 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, silent, world
-from planner.frameworks.hf_trainer.arguments import loading
 from planner.frameworks.hf_trainer.own_step import autocasts
 from planner.frameworks.hf_trainer.run.made import Batches, trainer_of
 from planner.frameworks.hf_trainer.run.offloading import offloading
@@ -23,6 +22,7 @@ from planner.frameworks.hf_trainer.run.ranks import alone, launched
 from planner.frameworks.hf_trainer.run.seams import ANSWERS, seams
 from planner.frameworks.hf_trainer.run.told import differences
 from planner.frameworks.hf_trainer.run.watched import Configs, Models, Watched
+from planner.launch.huggingface.precision import loaded_dtype
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -64,5 +64,5 @@ def _trained(
 
 def loaded(plan: Plan, configs: Configs, stage: Stage) -> Any:
     """The policy from its config, as from_pretrained leaves it: in evaluation mode."""
-    dtype = getattr(torch, str(loading(plan)["dtype"]))
+    dtype = getattr(torch, loaded_dtype(plan))
     return Models(plan, configs["policy"], stage).made(dtype).eval()

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from planner.frameworks.trl.accelerate import activations_by_trainer
 from planner.frameworks.trl.own import Own
 from planner.plan import Plan
 from planner.plan.loss import foreign, has_path
 from planner.rule import Rule
 from planner.values.framework import Trainer
-
-
-def _arguments(plan: Plan) -> dict[str, object]:
-    cached = plan.reference == "cached-logprobs"
-    return {
-        "max_length": plan.prompt_tokens + plan.response_tokens,
-        **({"precompute_ref_log_probs": True} if cached else {}),
-        **({"activation_offloading": True} if activations_by_trainer(plan) else {}),
-    }
 
 
 def _refuses(plan: Plan) -> str:
@@ -70,7 +60,6 @@ TRAINER = Trainer(
         trainer="DPOTrainer",
         config="DPOConfig",
         rows="pairs",
-        arguments=_arguments,
         refuses=_refuses,
     ),
 )

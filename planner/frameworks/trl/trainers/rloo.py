@@ -6,6 +6,16 @@ from planner.frameworks.trl.trainers.grpo import WHOLE
 from planner.rule import Rule
 from planner.values.framework import Trainer
 
+LACKS = frozenset(
+    (
+        *("cast_lm_head_to_fp32", "entropy_coef", "use_adaptive_entropy", "loss_type"),
+        *("scale_rewards", "importance_sampling_level", "top_entropy_quantile"),
+        *("off_policy_mask_threshold", "vllm_importance_sampling_correction"),
+        "max_tool_calling_iterations",
+    )
+)
+"""Of GRPO's settings."""
+
 TRAINER = Trainer(
     rules=(
         *WHOLE,
@@ -31,5 +41,12 @@ TRAINER = Trainer(
     export=Script(module="rloo", samples=True, kl=("none", "reward")),
     # rloo_trainer.py, _generate_and_score_completions: old_logps and advantages; KL is in rewards.
     numbers_by_sequence=True,
-    own=Own(trainer="RLOOTrainer", config="RLOOConfig", rows="prompts"),
+    own=Own(
+        trainer="RLOOTrainer",
+        config="RLOOConfig",
+        rows="prompts",
+        # rloo_config.py, lines 301 and 502
+        defaults={"num_generations": 2, "beta": 0.05},
+        lacks=LACKS,
+    ),
 )

@@ -1,0 +1,91 @@
+"""Rows of what stands beside the trainer: an engine's server below ``vllm.``, and variables.
+
+Those of the server are ``vllm serve``'s and ``trl vllm-serve``'s flags; a trainer that starts no
+server leaves them alone. vLLM is not installed where this was written: its own defaults are not
+here, and what a server does not say is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.launch.huggingface.resolved import Values
+from planner.values.setting import Setting
+
+SOURCE = "vllm 0.31.0, engine/arg_utils.py (not read here), {}; trl 1.16.0, scripts/vllm_serve.py"
+
+
+def _apart(values: Values) -> bool:
+    return bool(values.get("use_vllm")) and values.get("vllm_mode") == "server"
+
+
+def _gpus(value: int | None, values: Values) -> Mapping[str, Any]:
+    if value is None or not _apart(values):
+        return {}
+    copies = int(values["vllm.data_parallel_size"])
+    return {"rollout_tensor_parallel": int(value), "rollout_gpus": int(value) * copies}
+
+
+def _said(field: str) -> Any:
+    """A field of a server that says something."""
+    return lambda value, values: (
+        {} if value is None or not _apart(values) else {field: value}
+    )
+
+
+def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
+    if value is None or not _apart(values) or values.get("max_prompt_length"):
+        return {}
+    return {"prompt_tokens": int(value) - int(values["max_completion_length"])}
+
+
+def _allocator(value: str, values: Values) -> Mapping[str, Any]:
+    """``expandable_segments:True``, alone or not at all."""
+    said = dict(part.partition(":")[::2] for part in str(value).lower().split(",") if part)
+    expands = said.pop("expandable_segments", "false") == "true"
+    if said:
+        raise ValueError(f"No plan has the allocator's {', '.join(said)}.")
+    return {"expandable_segments": expands} if value else {}
+
+
+def _row(name: str, default: object, *fields: str, read: Any = None) -> Setting:
+    source = SOURCE.format(name)
+    return Setting(
+        name=f"vllm.{name}", default=default, moves="both", source=source, fields=fields, read=read
+    )
+
+
+def _variable(name: str, source: str, *fields: str, read: Any = None) -> Setting:
+    return Setting(
+        name=f"environment.{name}",
+        default="",
+        moves="memory",
+        source=source,
+        fields=fields,
+        read=read,
+    )
+
+
+ALLOCATOR = "torch 2.13.0, docs: CUDA semantics, memory management"
+
+SERVED: tuple[Setting, ...] = (
+    _row("tensor_parallel_size", None, "rollout_tensor_parallel", "rollout_gpus", read=_gpus),
+    _row("data_parallel_size", 1, "rollout_gpus"),
+    *(
+        _row(name, None, field, read=_said(field))
+        for name, field in (
+            ("gpu_memory_utilization", "gpu_memory_utilization"),
+            ("max_num_seqs", "max_num_seqs"),
+            ("max_num_batched_tokens", "max_num_batched_tokens"),
+            ("kv_cache_dtype", "kv_cache_dtype"),
+            ("enforce_eager", "enforce_eager"),
+            ("async_scheduling", "async_scheduling"),
+            ("enable_expert_parallel", "rollout_expert_parallel"),
+        )
+    ),
+    _row("max_model_len", None, "prompt_tokens", read=_longest),
+    _variable("PYTORCH_CUDA_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
+    _variable("PYTORCH_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
+    _variable("REWARD_URL", "planner/launch/reward.py", "reward"),
+)

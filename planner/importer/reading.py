@@ -1,0 +1,158 @@
+"""Settings that were given, as fields of a plan, and an account of what became of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.importer.given import Given, Open, Place
+from planner.values.setting import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one setting."""
+
+    name: str
+    value: Any
+    """As it was given; the framework's default where nobody gave one, or a usable one."""
+    fields: tuple[str, ...] = ()
+    """The plan's fields that it carries."""
+    place: Place | None = None
+    why: str = ""
+    """Of what no field has: which way it moves memory or seconds, or why the value is refused."""
+    opens: tuple[Open, ...] = ()
+    """What its value rests on that the text does not say."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody has to say it: the text itself has no value for it."""
+        return any(one.default is None for one in self.opens)
+
+
+@dataclass(slots=True)
+class Reading:
+    """A plan's fields as far as settings say them, and every setting in one of the lists.
+
+    An open value stands in ``open`` and, where the text has one for want of a better, in the list
+    of what it became as well.
+    """
+
+    plan: dict[str, Any] = field(default_factory=dict)
+    understood: list[Entry] = field(default_factory=list)
+    from_defaults: list[Entry] = field(default_factory=list)
+    no_effect: list[Entry] = field(default_factory=list)
+    open: list[Entry] = field(default_factory=list)
+    """Where one is ``asked``, the plan holds what the framework's default makes, if anything."""
+    unknown: list[Entry] = field(default_factory=list)
+    beyond: list[Entry] = field(default_factory=list)
+    """What moves memory or seconds and no field has, or no field at that value."""
+    messages: list[str] = field(default_factory=list)
+    """Sentences: settings that contradict each other, and which one stands."""
+
+
+def read(
+    settings: Iterable[Setting], no_effect: Collection[str], givens: Iterable[Given]
+) -> Reading:
+    """Fields from settings: what is given goes before defaults, and a later one before an earlier.
+
+    Args:
+        settings: A framework's table. Of two rows that disagree the given one stands, then the
+            first; a row's ``read`` raises ValueError, with a sentence, of a value that no field
+            has.
+        no_effect: Names that move neither memory nor seconds, with ``*`` for any characters; a
+            name stands for what nests below it as well.
+        givens: In the order in which the framework takes them.
+    """
+    reading = Reading()
+    taken: dict[str, Given] = {}
+    for one in givens:
+        if one.name in taken and taken.pop(one.name).value != one.value:
+            reading.messages.append(f"{one.name} is given more than once: the last one counts.")
+        taken[one.name] = one
+    rows = {row.name: row for row in settings}
+    said = {name: one.value for name, one in taken.items() if not _asked(one.opens)}
+    resolved = {**{name: row.default for name, row in rows.items()}, **said}
+    stated: list[tuple[bool, str, Mapping[str, Any]]] = []
+    for name, row in rows.items():
+        given = taken.get(name)
+        entry = Entry(name, resolved[name], row.fields)
+        if given is not None:
+            entry = Entry(name, resolved[name], row.fields, given.place, opens=given.opens)
+        stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
+    _merge(reading, stated)
+    nothing = _pattern(no_effect)
+    for one in (one for name, one in taken.items() if name not in rows):
+        into = reading.no_effect if nothing.fullmatch(one.name) else reading.unknown
+        entry = Entry(one.name, one.value, place=one.place, opens=one.opens)
+        into.append(entry)
+        if one.opens and into is reading.unknown:
+            reading.open.append(entry)
+    return reading
+
+
+def _asked(opens: Iterable[Open]) -> bool:
+    return any(one.default is None for one in opens)
+
+
+def _place(
+    reading: Reading,
+    row: Setting,
+    entry: Entry,
+    given: Given | None,
+    resolved: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """What a row says of fields; notes the entry in the list where it belongs."""
+    if entry.opens:
+        reading.open.append(entry)
+    if not row.fields:
+        if given is not None and entry.value != row.default:
+            reading.beyond.append(_because(entry, row.otherwise))
+        elif given is not None and not entry.asked:
+            reading.understood.append(entry)
+        return {}
+    try:
+        found = row.read(entry.value, resolved) if row.read else {}
+    except ValueError as error:
+        if not entry.asked:
+            reading.beyond.append(_because(entry, str(error)))
+        return {}
+    if given is None and found:
+        reading.from_defaults.append(entry)
+    elif given is not None and not entry.asked:
+        reading.understood.append(entry)
+    return found
+
+
+def _because(entry: Entry, why: str) -> Entry:
+    return Entry(entry.name, entry.value, entry.fields, entry.place, why, entry.opens)
+
+
+def _merge(reading: Reading, stated: Iterable[tuple[bool, str, Mapping[str, Any]]]) -> None:
+    """Fields of all rows; where two rows disagree a sentence says so."""
+    first: dict[str, tuple[bool, str]] = {}
+    for of_default, name, found in sorted(stated, key=lambda one: one[0]):
+        for key, value in found.items():
+            if key not in first:
+                first[key] = (of_default, name)
+                reading.plan[key] = value
+            elif reading.plan[key] != value:
+                reading.messages.append(
+                    f"{key} is {reading.plan[key]} by {_spoken(*first[key])} and {value} by "
+                    f"{_spoken(of_default, name)}: the plan has one, {reading.plan[key]}."
+                )
+
+
+def _spoken(of_default: bool, name: str) -> str:
+    return f"the default of {name}" if of_default else name
+
+
+def _pattern(names: Collection[str]) -> re.Pattern[str]:
+    return re.compile("|".join(_alternatives(names)) or r"(?!)")
+
+
+def _alternatives(names: Collection[str]) -> Iterator[str]:
+    for name in names:
+        yield ".*".join(re.escape(part) for part in name.split("*")) + r"(?:\..*)?"

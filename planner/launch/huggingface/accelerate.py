@@ -1,0 +1,315 @@
+"""accelerate's file: how the Trainer's processes share the training state, and how they start.
+
+Names are those of the file, below ``accelerate.``; ``accelerate launch`` has the last part of each
+as a flag. Read of accelerate 1.15.0 and of the configurations that TRL 1.16.0 ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.launch.huggingface.deepspeed import DEEPSPEED, deepspeed_file
+from planner.launch.huggingface.precision import mixed_precision
+from planner.launch.huggingface.processes import (
+    activations_by_accelerate,
+    nodes,
+    training_gpus,
+    zero,
+)
+from planner.launch.huggingface.resolved import (
+    Values,
+    checkpoints,
+    processes,
+    sharded_by_deepspeed,
+    sharding,
+)
+from planner.launch.huggingface.table import nested, written
+from planner.launch.launch import LaunchFile
+from planner.launch.script import yaml_text
+from planner.plan import Plan
+from planner.values.setting import Setting
+from planner.values.sharding import SHARDINGS, sharding_of
+
+ACCELERATE = "accelerate.yaml"
+PREFIX = "accelerate."
+FLAGS = "accelerate 1.15.0, commands/launch.py, line {}"
+FILE = "accelerate 1.15.0, commands/config/config_args.py, line {}"
+KINDS = {"none": "NO", "ddp": "MULTI_GPU", "fsdp1": "FSDP", "fsdp2": "FSDP"}
+
+
+def accelerate_files(plan: Plan) -> tuple[LaunchFile, ...]:
+    """The launcher's configuration, and DeepSpeed's where that shards."""
+    text = yaml_text(nested(written(ROWS, plan), PREFIX))
+    launcher = LaunchFile(name=ACCELERATE, text=text)
+    return (launcher, deepspeed_file(plan)) if zero(plan) else (launcher,)
+
+
+def _fsdp(plan: Plan, value: object) -> object:
+    return value if sharding_of(plan).fsdp > 0 else None
+
+
+def _fsdp1(plan: Plan, value: object) -> object:
+    return value if sharding_of(plan).fsdp == 1 else None
+
+
+def _reshards(plan: Plan) -> object:
+    # Of FSDP1 accelerate asks its older word alone, whose default is FULL_SHARD.
+    return _fsdp1(plan, _strategy(plan)) or _fsdp(plan, plan.reshard_after_forward)
+
+
+def _strategy(plan: Plan) -> str:
+    return "FULL_SHARD" if plan.reshard_after_forward else "SHARD_GRAD_OP"
+
+
+def _groups(plan: Plan) -> bool:
+    return sharding_of(plan).fsdp == 2 and plan.shard_size not in (0, training_gpus(plan))
+
+
+def _gpus(value: int | None, values: Values) -> Mapping[str, Any]:
+    """The trainer's, and those of an engine apart where that is known."""
+    own = 0
+    if values.get("use_vllm") and values.get("vllm_mode") == "server":
+        own = int(values["vllm.tensor_parallel_size"] or 0) * int(
+            values["vllm.data_parallel_size"]
+        )
+        if not own:
+            return {}
+    return {} if value is None else {"gpus": int(value) + own}
+
+
+def _node(value: int, values: Values) -> Mapping[str, Any]:
+    count = processes(values)
+    if value in (None, 1) or count is None:
+        return {}
+    return {"gpus_per_node": count // int(value)}
+
+
+def _sharding(value: object, values: Values) -> Mapping[str, Any]:
+    return {"sharding": sharding(values)}
+
+
+def _resharding(value: object, values: Values) -> Mapping[str, Any]:
+    """Of FSDP2 as it is said; FSDP1 has the older word."""
+    return {"reshard_after_forward": bool(value)} if sharding(values) == "fsdp2" else {}
+
+
+def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
+    if sharding(values) != "fsdp1":
+        return {}
+    whole = {"FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False}
+    if str(value) not in whole:
+        raise ValueError(f"A plan does not shard by {value}; set sharding by hand.")
+    return {"reshard_after_forward": whole[str(value)]}
+
+
+def _offload(value: bool, values: Values) -> Mapping[str, Any]:
+    if SHARDINGS[sharding(values)].fsdp:
+        return {"offload": "all" if value else "none"}
+    return {} if sharded_by_deepspeed(values) else {"offload": "none"}
+
+
+def _checkpoints(value: bool, values: Values) -> Mapping[str, Any]:
+    fsdp = SHARDINGS[sharding(values)].fsdp and value
+    return {"gradient_checkpointing": "full" if checkpoints(values) else "none"} if fsdp else {}
+
+
+def _activations(value: bool, values: Values) -> Mapping[str, Any]:
+    fsdp = SHARDINGS[sharding(values)].fsdp
+    return {"activation_offload": bool(fsdp and value) or bool(values.get("activation_offloading"))}
+
+
+def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
+    if SHARDINGS[sharding(values)].fsdp and value != "TRANSFORMER_BASED_WRAP":
+        raise ValueError("A plan's units are layers (TRANSFORMER_BASED_WRAP); others are larger.")
+    return {}
+
+
+def _group(value: int, values: Values) -> Mapping[str, Any]:
+    if sharding(values) != "fsdp2":
+        return {}
+    return {"shard_size": 0 if value in (1, processes(values)) else int(value)}
+
+
+def _compiled(value: str | None, values: Values) -> Mapping[str, Any]:
+    if str(value or "no").lower() == "no":
+        return {"compile": False}
+    by_layer = values["accelerate.dynamo_config.dynamo_use_regional_compilation"]
+    if str(value).lower() != "inductor" or not by_layer:
+        raise ValueError("A plan compiles each layer: inductor with regional compilation.")
+    return {"compile": True}
+
+
+def _split(field: str) -> Any:
+    return lambda value, values: {field: int(value)}
+
+
+def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
+    return Setting(
+        name=PREFIX + name,
+        default=default,
+        source=source.format(line),
+        fields=fields,
+        **{"moves": "both", **more},
+    )
+
+
+def _fixed(line: int, name: str, default: object, value: object) -> Setting:
+    """What the file has to say, and what moves nothing."""
+    return _row(FILE, line, name, default, moves="seconds", write=lambda plan: value)
+
+
+ROWS: tuple[Setting, ...] = (
+    _fixed(77, "compute_environment", "LOCAL_MACHINE", "LOCAL_MACHINE"),
+    _row(
+        *(FILE, 78, "distributed_type", None, "sharding"),
+        write=lambda plan: "DEEPSPEED" if zero(plan) else KINDS[plan.sharding],
+        read=_sharding,
+    ),
+    _row(
+        *(FLAGS, 190, "mixed_precision", None, "dtype", "master_dtype"),
+        # DeepSpeed's file decides the dtype; accelerate refuses to be told it twice.
+        write=lambda plan: None if zero(plan) else mixed_precision(plan),
+    ),
+    _row(FLAGS, 201, "num_machines", 1, "gpus_per_node", write=nodes, read=_node),
+    _row(FLAGS, 198, "num_processes", None, "gpus", write=training_gpus, read=_gpus),
+    _fixed(181, "machine_rank", 0, 0),
+    _fixed(188, "main_training_function", "main", "main"),
+    _fixed(186, "rdzv_backend", "static", "static"),
+    _fixed(187, "same_network", False, True),
+    _fixed(80, "use_cpu", False, False),
+    _row(
+        *(FLAGS, 514, "fsdp_config.fsdp_version", 1, "sharding"),
+        write=lambda plan: _fsdp(plan, sharding_of(plan).fsdp),
+    ),
+    _row(
+        *(FLAGS, 546, "fsdp_config.fsdp_auto_wrap_policy", None, "sharding"),
+        write=lambda plan: _fsdp(plan, "TRANSFORMER_BASED_WRAP"),
+        read=_wrap,
+    ),
+    _row(
+        *(FLAGS, 585, "fsdp_config.fsdp_cpu_ram_efficient_loading", True),
+        moves="memory",
+        write=lambda plan: _fsdp(plan, True),
+        otherwise="More host RAM: every rank reads the whole model.",
+    ),
+    _row(
+        *(FLAGS, 521, "fsdp_config.fsdp_offload_params", False, "offload"),
+        write=lambda plan: _fsdp(plan, plan.offload == "all"),
+        read=_offload,
+    ),
+    _row(
+        *(FLAGS, 534, "fsdp_config.fsdp_sharding_strategy", "FULL_SHARD", "reshard_after_forward"),
+        write=lambda plan: _fsdp1(plan, _strategy(plan)),
+        read=_strategy_read,
+    ),
+    _row(
+        *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", True, "reshard_after_forward"),
+        write=_reshards,
+        read=_resharding,
+    ),
+    _row(
+        *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None),
+        moves="memory",
+        write=lambda plan: _fsdp(plan, "FULL_STATE_DICT"),
+        otherwise="Less host RAM while it saves, where each rank writes its shard.",
+    ),
+    _row(
+        *(FLAGS, 600, "fsdp_config.fsdp_activation_checkpointing", False),
+        *("gradient_checkpointing",),
+        write=lambda plan: _fsdp(plan, activations_by_accelerate(plan)),
+        read=_checkpoints,
+    ),
+    _row(
+        *(FLAGS, 593, "fsdp_config.fsdp_sync_module_states", True),
+        moves="memory",
+        write=lambda plan: _fsdp1(plan, True),
+        otherwise="More host RAM: every rank reads the whole model.",
+    ),
+    _row(
+        *(FLAGS, 578, "fsdp_config.fsdp_use_orig_params", True),
+        moves="memory",
+        write=lambda plan: _fsdp1(plan, True),
+        otherwise="Adapters and frozen weights in one flat weight: more gradients.",
+    ),
+    _row(
+        *(FLAGS, 606, "fsdp_config.fsdp_activation_checkpointing_offload", False),
+        *("activation_offload",),
+        write=lambda plan: _fsdp(plan, activations_by_accelerate(plan) or None),
+        read=_activations,
+    ),
+    _row(
+        *(FLAGS, 906, "parallelism_config.parallelism_config_dp_replicate_size", 1, "shard_size"),
+        write=lambda plan: training_gpus(plan) // plan.shard_size if _groups(plan) else None,
+    ),
+    _row(
+        *(FLAGS, 913, "parallelism_config.parallelism_config_dp_shard_size", 1, "shard_size"),
+        write=lambda plan: plan.shard_size if _groups(plan) else None,
+        read=_group,
+    ),
+    _row(
+        *(FLAGS, 217, "dynamo_config.dynamo_backend", None, "compile"),
+        write=lambda plan: "INDUCTOR" if plan.compile else None,
+        read=_compiled,
+    ),
+    _row(
+        *(FLAGS, 243, "dynamo_config.dynamo_use_regional_compilation", False, "compile"),
+        write=lambda plan: plan.compile or None,
+    ),
+    _row(
+        *(FLAGS, 411, "deepspeed_config.deepspeed_config_file", None, "sharding", "offload"),
+        write=lambda plan: DEEPSPEED if zero(plan) else None,
+    ),
+    _row(
+        *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None),
+        moves="memory",
+        write=lambda plan: sharding_of(plan).zero == 3 if zero(plan) else None,
+        otherwise="More host RAM while it loads where each rank has the whole model.",
+    ),
+    _row(
+        *(FLAGS, 920, "parallelism_config.parallelism_config_tp_size", 1, "tensor_parallel"),
+        read=_split("tensor_parallel"),
+    ),
+    _row(
+        *(FLAGS, 927, "parallelism_config.parallelism_config_cp_size", 1, "context_parallel"),
+        read=_split("context_parallel"),
+    ),
+    *(
+        Setting(name=PREFIX + name, default=default, moves=moves, source=source, otherwise=why)
+        for name, default, moves, source, why in (
+            (
+                *("parallelism_config.parallelism_config_sp_size", 1, "both", FLAGS.format(949)),
+                "Less: a sequence is split over GPUs.",
+            ),
+            (
+                *("fsdp_config.fsdp_min_num_params", 100_000_000, "memory", FLAGS.format(527)),
+                "Units of another size, where SIZE_BASED_WRAP makes them.",
+            ),
+            (
+                *("fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "memory"),
+                *(FLAGS.format(552), "Units of another size, where they are no layers."),
+            ),
+            (
+                *("fsdp_config.fsdp_backward_prefetch", None, "memory", FLAGS.format(559)),
+                "More: the next unit is gathered before this one is freed.",
+            ),
+            (
+                *("fsdp_config.fsdp_forward_prefetch", False, "memory", FLAGS.format(571)),
+                "More: the next unit is gathered before this one is freed.",
+            ),
+            (
+                *("fp8_config", None, "both", FILE.format(192)),
+                "Faster products, and copies of weights in 8 bits.",
+            ),
+            (
+                *("megatron_lm_config", None, "both", FILE.format(200)),
+                "Megatron's trainer: another one in every way.",
+            ),
+            (
+                *("deepspeed_config.deepspeed_moe_layer_cls_names", None, "memory"),
+                *(FLAGS.format(504), "Experts are gathered as one."),
+            ),
+            ("downcast_bf16", False, "memory", FLAGS.format(403), "Of a TPU."),
+        )
+    ),
+)

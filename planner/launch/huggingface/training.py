@@ -1,0 +1,327 @@
+"""transformers' TrainingArguments, and the model that is handed to its Trainer: a row a setting.
+
+Rows stand in the order in which files are written. Those of the model are the arguments of
+``from_pretrained``, which scripts call alike. transformers 5.23.0, ``training_args.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.launch.huggingface.precision import dtypes, loaded_dtype, mixed_precision
+from planner.launch.huggingface.processes import activations_by_accelerate, training_gpus
+from planner.launch.huggingface.resolved import Values, checkpoints, own_steps, sequences
+from planner.launch.words import ATTENTION
+from planner.numeric import ceil_div
+from planner.plan import Plan
+from planner.values.setting import Setting
+from planner.values.sharding import sharding_of
+
+SOURCE = "transformers 5.23.0, training_args.py, line {}"
+DTYPES = ("dtype", "master_dtype", "base_dtype", "gradient_dtype", "reduce_dtype")
+KERNELS = {spelled: name for name, spelled in ATTENTION.items()} | {
+    "kernels-community/flash-attn2": "flash",
+    "kernels-community/flash-attn3": "flash_attention_3",
+}
+"""What ``attn_implementation`` may say, as a plan's attention."""
+BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
+
+
+def accumulation(plan: Plan) -> int:
+    """Of an update whose rest is filled up: the Trainer's is always of whole micro-batches."""
+    together = plan.micro_batch_size * training_gpus(plan)
+    return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
+
+
+def written_steps(plan: Plan) -> int:
+    """Steps of the Trainer, which are its optimizer's, in one of the plan's."""
+    updates = plan.prompts_per_step // plan.prompts_per_update
+    return int(updates * (1 if plan.optimizer_step == "update" else accumulation(plan)))
+
+
+def optimizer(plan: Plan) -> str:
+    """The optimizer in transformers' words."""
+    if plan.optimizer == "adamw-8bit":
+        # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
+        return "adamw_torch_8bit" if sharding_of(plan).fsdp == 2 else "adamw_bnb_8bit"
+    return {
+        "adamw-fused": "adamw_torch_fused",
+        "adamw-foreach": "adamw_torch",
+        "paged-adamw-8bit": "paged_adamw_8bit",
+        "sgd": "sgd",
+    }[plan.optimizer]
+
+
+OPTIMIZERS = {
+    "adamw_torch_fused": "adamw-fused",
+    "adamw_torch": "adamw-foreach",
+    "adamw_torch_8bit": "adamw-8bit",
+    "adamw_bnb_8bit": "adamw-8bit",
+    "adamw_8bit": "adamw-8bit",
+    "paged_adamw_8bit": "paged-adamw-8bit",
+    "sgd": "sgd",
+}
+
+
+def _optimizer(value: object, values: Values) -> Mapping[str, Any]:
+    own = values["deepspeed.optimizer.type"]  # DeepSpeed's, on the card or on the CPU
+    if own in ("Adam", "AdamW"):
+        return {"optimizer": "adamw-fused"}
+    if own is not None or value not in OPTIMIZERS:
+        raise ValueError(f"No plan has the optimizer {own or value}; set optimizer by hand.")
+    return {"optimizer": OPTIMIZERS[str(value)]}
+
+
+def _attention(value: object, values: Values) -> Mapping[str, Any]:
+    """None is transformers' own choice, which the model's defaults of a plan follow."""
+    if value is None:
+        return {}
+    if value not in KERNELS:
+        raise ValueError(f"No plan has the attention {value}; set attention by hand.")
+    return {"attention": KERNELS[str(value)]}
+
+
+def _update(value: int, values: Values) -> Mapping[str, Any]:
+    """Prompts of an optimizer step; of a step too, where nothing is sampled."""
+    rows, generations = sequences(values, int(value)), int(values.get("num_generations", 1))
+    if rows is None:
+        return {}
+    samples = "num_generations" in values
+    if rows % generations == 0:
+        prompts = {"prompts_per_update": rows // generations, "optimizer_step": "update"}
+        return prompts if samples else {**prompts, "prompts_per_step": rows}
+    if value == 1:  # less than a prompt's responses: only all updates together are whole prompts
+        return {"optimizer_step": "micro-batch"}
+    raise ValueError(f"An update of {rows} rows is no whole number of {generations} responses.")
+
+
+def _whole(value: int, values: Values, field: str) -> Mapping[str, Any]:
+    """A count of the trainer's steps as one of the plan's."""
+    together = own_steps(values)
+    if value % together:
+        raise ValueError(f"{value} optimizer steps are no whole number of steps of {together}.")
+    return {field: int(value) // together}
+
+
+def _steps(value: int, values: Values) -> Mapping[str, Any]:
+    """-1 leaves it to epochs, and so to the data set."""
+    return _whole(value, values, "steps") if value > 0 else {}
+
+
+def _every(value: float, values: Values, kind: str) -> Mapping[str, Any]:
+    """Steps between two checkpoints or validations; ``kind`` is ``save`` or ``eval``."""
+    when, field = str(values[f"{kind}_strategy"]), f"{kind}_steps"
+    if when == "no":
+        return {field: 0}
+    if when != "steps":
+        raise ValueError(f"{kind}_strategy {when} hangs on the data; set {field} by hand.")
+    every = value or values.get("logging_steps") or 0
+    if not every or every != int(every):
+        raise ValueError(f"{field} {every} is a share of all steps; set {field} by hand.")
+    return _whole(int(every), values, field)
+
+
+def _eval_rows(value: int, values: Values) -> Mapping[str, Any]:
+    if values["eval_strategy"] != "no" and value != values["per_device_train_batch_size"]:
+        raise ValueError(f"A plan validates in micro-batches of training, not in {value} rows.")
+    return {}
+
+
+def _empty_cache(value: int | None, values: Values) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if value != 1:
+        raise ValueError(f"A plan empties the cache every step or never, not every {value} steps.")
+    return {"empty_cache": "every-step"}
+
+
+def _compiled(value: bool, values: Values) -> Mapping[str, Any]:
+    if value:
+        raise ValueError("This compiles the model as a whole; a plan compiles each layer.")
+    return {}
+
+
+def _cpu(value: bool, values: Values) -> Mapping[str, Any]:
+    if value:
+        raise ValueError("This trains on a CPU; a plan is of GPUs.")
+    return {}
+
+
+def _batch(value: int, values: Values) -> Mapping[str, Any]:
+    return {"micro_batch_size": int(value), "logprob_micro_batch_size": int(value)}
+
+
+def _recomputed(value: object, values: Values) -> Mapping[str, Any]:
+    return {"gradient_checkpointing": "full" if checkpoints(values) else "none"}
+
+
+def _by_trainer(plan: Plan) -> bool:
+    return plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
+
+
+def _row(line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
+    source = SOURCE.format(line)
+    return Setting(
+        name=name, default=default, source=source, fields=fields, **{"moves": "both", **more}
+    )
+
+
+def _other(line: int, name: str, default: object, moves: Any, otherwise: str) -> Setting:
+    source = SOURCE.format(line)
+    return Setting(name=name, default=default, source=source, moves=moves, otherwise=otherwise)
+
+
+WRITTEN: tuple[Setting, ...] = (
+    Setting(
+        name="model_name_or_path",
+        default=None,
+        moves="both",
+        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
+        fields=("model",),
+        write=lambda plan: plan.model,
+        read=lambda value, values: {} if value is None else {"model": value},
+    ),
+    Setting(
+        name="dtype",
+        default="auto",
+        moves="both",
+        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
+        fields=DTYPES,
+        write=loaded_dtype,
+        read=dtypes,
+    ),
+    _row(874, "bf16", False, *DTYPES, write=lambda plan: mixed_precision(plan) == "bf16"),
+    _row(880, "fp16", False, *DTYPES, write=lambda plan: mixed_precision(plan) == "fp16"),
+    Setting(
+        name="attn_implementation",
+        default=None,
+        moves="both",
+        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
+        fields=("attention",),
+        write=lambda plan: ATTENTION[plan.attention],
+        read=_attention,
+    ),
+    _row(
+        *(777, "per_device_train_batch_size", 8),
+        *("micro_batch_size", "logprob_micro_batch_size"),
+        write=lambda plan: plan.micro_batch_size,
+        read=_batch,
+        unit="rows",
+    ),
+    _row(
+        *(849, "gradient_accumulation_steps", 1),
+        *("prompts_per_update", "optimizer_step"),
+        write=lambda plan: accumulation(plan) if plan.optimizer_step == "update" else 1,
+        read=_update,
+        unit="micro-batches",
+    ),
+    _row(
+        *(779, "max_steps", -1, "steps"),
+        moves="seconds",
+        write=lambda plan: plan.steps * written_steps(plan),
+        read=_steps,
+    ),
+    _row(
+        *(1183, "save_steps", 500, "save_steps"),
+        moves="seconds",
+        # The Trainer's own default saves, too, every 500 of its steps.
+        write=lambda plan: plan.save_steps * written_steps(plan) or None,
+        read=lambda value, values: _every(value, values, "save"),
+    ),
+    _row(
+        *(926, "gradient_checkpointing", None, "gradient_checkpointing"),
+        write=_by_trainer,
+        read=_recomputed,
+    ),
+    _row(812, "optim", "adamw_torch_fused", "optimizer", write=optimizer, read=_optimizer),
+    _row(1059, "report_to", "none", write=lambda plan: "none", otherwise="Reports take no memory."),
+    _row(
+        *(957, "use_liger_kernel", False, "liger"),
+        write=lambda plan: plan.liger or None,
+        read=lambda value, values: {"liger": bool(value)},
+    ),
+    _row(
+        *(983, "torch_empty_cache_steps", None, "empty_cache"),
+        write=lambda plan: 1 if plan.empty_cache == "every-step" else None,
+        read=_empty_cache,
+    ),
+)
+"""What every export of the Trainer says, in this order."""
+
+VALIDATION: tuple[Setting, ...] = (
+    _row(
+        *(1106, "eval_strategy", "no", "eval_steps"),
+        moves="seconds",
+        write=lambda plan: "steps" if plan.eval_steps else None,
+    ),
+    _row(
+        *(1110, "eval_steps", None, "eval_steps"),
+        moves="seconds",
+        write=lambda plan: plan.eval_steps * written_steps(plan) or None,
+        read=lambda value, values: _every(value, values, "eval"),
+    ),
+    _row(
+        *(1128, "per_device_eval_batch_size", 8, "eval_steps"),
+        write=lambda plan: plan.micro_batch_size if plan.eval_steps else None,
+        read=_eval_rows,
+    ),
+)
+"""What an export says where the plan validates."""
+
+READ: tuple[Setting, ...] = (
+    _row(1177, "save_strategy", "steps", "save_steps", moves="seconds"),
+    _row(908, "activation_checkpointing", None, "gradient_checkpointing", read=_recomputed),
+    _row(940, "torch_compile", False, "compile", read=_compiled),
+    _row(1300, "use_cpu", False, "gpus", read=_cpu),
+    _row(1447, "fsdp", None, "sharding"),
+    _row(1455, "fsdp_config", None, "sharding", "offload"),
+    _row(1463, "deepspeed", None, "sharding", "offload"),
+    _other(
+        *(778, "num_train_epochs", 3.0, "seconds"),
+        "With the length of the data set it decides how many steps the run has: set steps.",
+    ),
+    _other(943, "torch_compile_backend", None, "both", "It turns on torch_compile."),
+    _other(949, "torch_compile_mode", None, "both", "It turns on torch_compile."),
+    _other(816, "optim_args", None, "memory", "It may change what the optimizer keeps."),
+    _other(843, "optim_target_modules", None, "memory", "Fewer states: low-rank optimizers."),
+    _other(866, "max_grad_norm", 1.0, "seconds", "Without clipping no norms are computed."),
+    _other(869, "label_smoothing_factor", 0.0, "memory", "More: log-probs of whole logits."),
+    _other(886, "bf16_full_eval", False, "memory", "Less while it validates: bf16 weights."),
+    _other(892, "fp16_full_eval", False, "memory", "Less while it validates: fp16 weights."),
+    _other(898, "tf32", None, "seconds", "Fewer where anything is computed in fp32."),
+    _other(
+        *(916, "activation_checkpointing_kwargs", None, "memory"),
+        "Reentrant checkpoints keep slightly more than others.",
+    ),
+    _other(
+        *(934, "gradient_checkpointing_kwargs", None, "memory"),
+        "Reentrant checkpoints keep slightly more than others.",
+    ),
+    _other(963, "liger_kernel_config", None, "memory", "More where kernels are turned off."),
+    _other(971, "use_cache", False, "memory", "More: keys and values of the forward."),
+    _other(977, "neftune_noise_alpha", None, "memory", "More: noise as large as embeddings."),
+    _other(989, "auto_find_batch_size", False, "both", "Less: out of memory halves the batch."),
+    _other(1131, "prediction_loss_only", False, "memory", "More without it: eval's logits stay."),
+    _other(1135, "eval_on_start", False, "seconds", "More: one validation before training."),
+    _other(1119, "eval_delay", 0, "seconds", "Fewer: validation begins later."),
+    _other(1141, "eval_do_concat_batches", True, "memory", "Host RAM: eval's logits in a list."),
+    _other(1153, "eval_accumulation_steps", None, "memory", "Less: eval's logits leave the GPU."),
+    _other(1165, "batch_eval_metrics", False, "memory", "Less: eval's logits are not kept."),
+    _other(1171, "save_only_model", False, "seconds", "Fewer: no optimizer in checkpoints."),
+    _other(1254, "load_best_model_at_end", False, "seconds", "More: a checkpoint is read back."),
+    _other(1284, "full_determinism", False, "both", "More of both: deterministic kernels."),
+    _other(1308, "accelerator_config", None, "both", "Split batches make micro-batches smaller."),
+    _other(1314, "parallelism_config", None, "both", "It splits more than the state."),
+    _other(1323, "dataloader_num_workers", 0, "memory", "Host RAM: a process for each worker."),
+    _other(1332, "dataloader_pin_memory", True, "memory", "Less host RAM without pinned batches."),
+    _other(1341, "dataloader_prefetch_factor", None, "memory", "Host RAM: batches that wait."),
+    _other(1335, "dataloader_persistent_workers", False, "memory", "Host RAM: workers stay."),
+    _other(1380, "train_sampling_strategy", "random", "both", "Less padding by length groups."),
+    _other(1395, "ddp_find_unused_parameters", None, "seconds", "More: the graph is searched."),
+    _other(1404, "ddp_bucket_cap_mb", None, "memory", "Buckets of another size than 25 MiB."),
+    _other(1413, "ddp_broadcast_buffers", None, "seconds", "More: buffers are sent each step."),
+    _other(1422, "ddp_static_graph", None, "seconds", "Fewer: buckets are made once."),
+)
+
+TRAINING = (*WRITTEN, *VALIDATION, *READ)
