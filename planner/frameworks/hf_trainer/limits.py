@@ -45,7 +45,6 @@ def _step(found: Obstacles) -> None:
         "empty_cache", "never", "every-step", why="Trainer frees cached memory each step, or never."
     )
     _precision(found)
-    _checkpointing(found)
     _sharding(found)
 
 
@@ -71,15 +70,6 @@ def _precision(found: Obstacles) -> None:
     found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
     if sharding.fsdp:
         found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
-
-
-def _checkpointing(found: Obstacles) -> None:
-    if found.plan.activation_offload:
-        found.only(
-            "gradient_checkpointing",
-            "full",
-            why="Trainer offloads what it keeps of layers that it checkpoints, and nothing else.",
-        )
 
 
 def _sharding(found: Obstacles) -> None:

@@ -63,7 +63,8 @@ def examples_of(
             ids = prompt + response
             found.append({"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels})
     longest = plan["prompt_tokens"] + plan["response_tokens"]
-    print(f"Data: {len(found)} rows of at most {longest} tokens; left out: {len(rows) - len(found)}.")
+    left_out = len(rows) - len(found)
+    print(f"Data: {len(found)} rows of at most {longest} tokens; left out: {left_out}.")
     if not found:
         raise SystemExit(f"data: no row of {path} is within the planned lengths.")
     if plan["batch_shape"] == "full" and any(len(each["labels"]) != longest for each in found):

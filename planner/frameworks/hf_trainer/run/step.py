@@ -27,20 +27,22 @@ from planner.plan import Plan
 from planner.steps.stage import Stage
 
 
-def execute(plan: Plan, configs: Configs, on: On = "gpu") -> Log:
+def execute(plan: Plan, configs: Configs, on: On = "gpu", lists: On | None = None) -> Log:
     """The log of two optimizer steps with the model exactly as the config says.
 
     Args:
         plan: one that :func:`planner.frameworks.hf_trainer.own_step.refusal` has nothing against.
         configs: config.json fields by role.
         on: whose branches to take.
+        lists: whose optimizers and clipping take; those of ``on`` unless told.
     """
     # Of tensors on meta none is in host RAM, and FSDP2 asks for that.
     fakes = autocasts(plan) or plan.offload != "none"
     inside = world(plan, on, autocast=fakes, answers=ANSWERS)
     with inside as (tracker, stage, _), TemporaryDirectory() as name:
         folder, device = Path(name), stage.device
-        seamed, launch = seams(device, on, stage.empty_cache), launched(plan, folder, device)
+        seamed = seams(device, lists or on, stage.empty_cache)
+        launch = launched(plan, folder, device)
         asked, away = packages(plan, stage, on_card=on == "gpu"), offloading(plan, stage)
         with silent(), seamed, launch, alone(plan, stage), asked, away, tracker:
             length = _trained(plan, configs, folder, tracker, stage, on)
