@@ -12,6 +12,7 @@ from planner.rule import Rule
 from planner.units import MIB
 from planner.values.framework import Framework, HostSide
 from planner.values.loss_code import LossCode
+from planner.values.sharding import SHARDINGS
 
 VERSION = "5.23.0"
 
@@ -21,13 +22,16 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Neither bf16 nor activation_checkpointing is on (lines 908, 958), and weights are loaded in the
     checkpoint's dtype, which is the compute dtype then (modeling_utils.py, ``dtype`` is "auto").
-    peft makes adapters in fp32 beside them (``autocast_adapter_dtype``). accelerate's FSDP and
-    DeepSpeed reduce in the compute dtype; DDP asks for none.
+    peft makes adapters in fp32 beside them (``autocast_adapter_dtype``), DeepSpeed fp32 copies, and
+    the fp16 loss scaler asks for fp32 gradients. accelerate's FSDP and DeepSpeed reduce in the
+    compute dtype; DDP asks for none.
     """
+    wide = values.get("finetuning", "full") != "full" or values.get("dtype") == "fp16"
+    wide = wide or getattr(SHARDINGS.get(str(values.get("sharding"))), "zero", 0) > 0
     return {
         "logits": "full",
         "logits_dtype": "fp32",
-        "master_dtype": "none" if values.get("finetuning", "full") == "full" else "fp32",
+        "master_dtype": "fp32" if wide else "none",
         "reduce_dtype": values.get("dtype", "bf16"),
         "gradient_checkpointing": "none",
     }

@@ -37,11 +37,11 @@ WHY: Mapping[str, str] = {
     "per_device_train_batch_size": "Sequences per GPU and forward: activations and logits grow "
     "with this number.",
     "gradient_accumulation_steps": "Micro-batches per update: more of them cost time, not memory.",
-    "gradient_checkpointing": "Stores only each layer's input; the backward recomputes the layer.",
+    "activation_checkpointing": "Stores only each layer's input; the backward recomputes the layer.",
     "optim": "Optimizer state per trained parameter: AdamW has two fp32 numbers, 8-bit AdamW two "
     "8-bit numbers, SGD none.",
     "torch_empty_cache_steps": "Hands cached memory back after each step.",
-    "gradient_checkpointing_kwargs": "Each layer's input waits in pinned host RAM.",
+    "activation_checkpointing_kwargs": "Each layer's input waits in pinned host RAM.",
     "liger_kernel_config": "Kernels of layers alone: Liger's own fused loss would make no logits, "
     "and the plan counts them.",
     "lora": "Adapters train; the base model's weights have no gradient and no optimizer state.",

@@ -7,6 +7,7 @@ transformers 5.23.0, trainer.py and training_args.py, and peft 0.21.2, tuners/lo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.launch.huggingface.processes import activations_by_accelerate
@@ -64,10 +65,13 @@ def _modules(plan: Plan) -> str | list[str]:
     return modules[0] if modules == ("all-linear",) else list(modules)
 
 
+RENAMED = {"gradient_checkpointing": "activation_checkpointing"}
+"""What 5.23.0 warns of under its older name; releases before it know that one alone."""
+
 ROWS: tuple[Setting, ...] = (
-    *WRITTEN,
+    *(replace(row, name=RENAMED.get(row.name, row.name)) for row in WRITTEN),
     Setting(
-        name="gradient_checkpointing_kwargs",
+        name="activation_checkpointing_kwargs",
         default=None,
         moves="memory",
         source="transformers 5.23.0, trainer.py, line 1503",
