@@ -89,7 +89,7 @@ BOTH: dict[str, Any] = {
 def test_frameworks_are_the_modules_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert exported() == ("plain", "trl", "verl")
+    assert exported() == ("plain", "trl", "verl", "hf_trainer")
     folder = tmp_path / "another"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -111,7 +111,7 @@ def test_frameworks_are_the_modules_of_the_package(
     try:
         for each in asked:
             each.cache_clear()
-        assert exported() == ("plain", "trl", "verl", "another")
+        assert exported() == ("plain", "trl", "verl", "hf_trainer", "another")
         assert export(Plan(), "another").version == "3"
         [told] = export(Plan(), "another").notes
         assert "nobody has read Another's training loop" in told
@@ -119,7 +119,7 @@ def test_frameworks_are_the_modules_of_the_package(
         monkeypatch.undo()
         for each in asked:
             each.cache_clear()
-    assert exported() == ("plain", "trl", "verl")
+    assert exported() == ("plain", "trl", "verl", "hf_trainer")
 
 
 def test_one_plan_exports_to_every_framework() -> None:
@@ -159,7 +159,7 @@ def test_a_script_is_found_where_nobody_chose_the_framework(
 
 
 def test_an_unknown_framework_is_refused() -> None:
-    with pytest.raises(ValueError, match="Choose plain or trl or verl"):
+    with pytest.raises(ValueError, match="Choose plain or trl or verl or hf_trainer"):
         export(Plan(), "../trl")
 
 

@@ -69,7 +69,10 @@ class Watched(TrainerCallback):
         models = (self._trainer.model, getattr(self._trainer, "ref_model", None))
         for model in filter(None, models):
             self._stage.move((local(weight) for weight in model.parameters()), "host")
-        for owner, name in ((self._trainer, "_clip_grad_norm"), (optimizer, "step")):
+        scaled = "_optimizer_patched_step_method"  # what accelerate puts in place beside a scaler
+        owners = [(self._trainer, "_clip_grad_norm"), (optimizer, "step")]
+        owners += [(self._trainer.optimizer, scaled)] * hasattr(self._trainer.optimizer, scaled)
+        for owner, name in owners:
             setattr(owner, name, self._there(getattr(owner, name)))
 
     def _there(self, work: Any) -> Any:
