@@ -123,6 +123,11 @@ def models() -> tuple[Model, ...]:
     return tuple(_rows()[0].values())
 
 
+def ids() -> tuple[str, ...]:
+    """Every name that a plan's model may have: of rows, and of their aliases."""
+    return (*_rows()[0], *_rows()[1])
+
+
 def by_popularity() -> tuple[Model, ...]:
     """The same, those that most example files name first; equals by owner, smallest first."""
     owners: Counter[str] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.importer.given import Given, Open, Place
@@ -17,12 +17,13 @@ class Entry:
 
     name: str
     value: Any
-    """As it was given; the framework's default where nobody gave one, or a usable one."""
+    """As it was given; the framework's default where nobody gave one."""
     fields: tuple[str, ...] = ()
     """The plan's fields that it carries."""
     place: Place | None = None
     why: str = ""
-    """Of what no field has: which way it moves memory or seconds, or why the value is refused."""
+    """Of what no field has: which way it moves memory or seconds, or why the value is refused. Of
+    what is asked: what the plan has until somebody says it."""
     opens: tuple[Open, ...] = ()
     """What its value rests on that the text does not say."""
 
@@ -78,12 +79,12 @@ def read(
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
         given = taken.get(name)
-        entry = Entry(name, resolved[name], row.fields)
+        entry = Entry(name, row.default, row.fields)
         if given is not None:
-            entry = Entry(name, resolved[name], row.fields, given.place, opens=given.opens)
+            entry = Entry(name, given.value, row.fields, given.place, opens=given.opens)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
     _merge(reading, stated)
-    nothing = _pattern(no_effect)
+    nothing = pattern(no_effect)
     for one in (one for name, one in taken.items() if name not in rows):
         into = reading.no_effect if nothing.fullmatch(one.name) else reading.unknown
         entry = Entry(one.name, one.value, place=one.place, opens=one.opens)
@@ -104,30 +105,23 @@ def _place(
     given: Given | None,
     resolved: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """What a row says of fields; notes the entry in the list where it belongs."""
-    if entry.opens:
-        reading.open.append(entry)
-    if not row.fields:
-        if given is not None and entry.value != row.default:
-            reading.beyond.append(_because(entry, row.otherwise))
-        elif given is not None and not entry.asked:
-            reading.understood.append(entry)
-        return {}
+    """What a row says of fields; notes the entry in the lists where it belongs."""
+    refusal = "" if row.fields or resolved[row.name] == row.default else row.otherwise
+    found: Mapping[str, Any] = {}
     try:
-        found = row.read(entry.value, resolved) if row.read else {}
+        found = row.read(resolved[row.name], resolved) if row.read else {}
     except ValueError as error:
-        if not entry.asked:
-            reading.beyond.append(_because(entry, str(error)))
-        return {}
-    if given is None and found:
-        reading.from_defaults.append(entry)
+        refusal = str(error)
+    if entry.opens:
+        until = f"{row.default}, the framework's default, until somebody says it."
+        reading.open.append(replace(entry, why=until if entry.asked and found else ""))
+    if refusal and not entry.asked:
+        reading.beyond.append(replace(entry, why=refusal))
     elif given is not None and not entry.asked:
         reading.understood.append(entry)
+    elif given is None and found:
+        reading.from_defaults.append(entry)
     return found
-
-
-def _because(entry: Entry, why: str) -> Entry:
-    return Entry(entry.name, entry.value, entry.fields, entry.place, why, entry.opens)
 
 
 def _merge(reading: Reading, stated: Iterable[tuple[bool, str, Mapping[str, Any]]]) -> None:
@@ -149,7 +143,8 @@ def _spoken(of_default: bool, name: str) -> str:
     return f"the default of {name}" if of_default else name
 
 
-def _pattern(names: Collection[str]) -> re.Pattern[str]:
+def pattern(names: Collection[str]) -> re.Pattern[str]:
+    """What names of settings match, as :func:`read` has it."""
     return re.compile("|".join(_alternatives(names)) or r"(?!)")
 
 

@@ -23,7 +23,8 @@ from planner.plan.relevance import without_effect
     ("name", "method", "sentence", "fix"),
     [
         ("trl", "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to plain or verl."),
-        ("verl", "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl or hf_trainer."),
+        ("verl", "sft", "verl's SFT trainer is not planned.",
+         "Set framework to plain or trl or hf_trainer."),
         ("verl", "dpo", "verl has no DPO trainer.", "Set framework to plain or trl."),
         ("trl", "grade", "TRL has no trainer for GRADE.", "Set framework to plain."),
         ("verl", "grade", "verl has no trainer for GRADE.", "Set framework to plain."),

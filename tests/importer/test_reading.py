@@ -114,9 +114,17 @@ def test_open_values_are_listed_and_asked_where_the_text_has_none() -> None:
     )
     assert [(one.name, one.value, one.asked) for one in found.open] == [
         ("batch", 4, False),
-        ("world", 1, True),
+        ("world", "$WORLD", True),
         ("others", "$WORLD", True),
     ]
     assert found.plan["micro_batch_size"] == 4
     assert found.plan["gpus"] == 1
     assert _names(found.understood) == ["batch"]
+
+
+def test_what_is_asked_says_what_the_plan_has_until_then() -> None:
+    found = read(ROWS, (), [Given("batch", "$BATCH", opens=(Open("BATCH"),))])
+    [asked] = found.open
+    assert (asked.value, asked.fields) == ("$BATCH", ("micro_batch_size",))
+    assert asked.why == "8, the framework's default, until somebody says it."
+    assert found.plan["micro_batch_size"] == 8 and not found.understood

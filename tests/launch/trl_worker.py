@@ -73,11 +73,59 @@ def main() -> None:
                     raise ValueError(f"{section}.{key} is not an option of accelerate launch")
         return vars(arguments)
 
+    def names() -> dict[str, Any]:
+        """What each script's classes take and what they take for want of a word; accelerate's."""
+        import dataclasses
+
+        from accelerate.commands.config.config_args import ClusterConfig
+        from transformers import TrainingArguments
+        from trl import DPOConfig
+        from trl.scripts.grpo import GRPOScriptArguments
+
+        def fields(*kinds: Any) -> dict[str, Any]:
+            found = {}
+            for one in (one for kind in kinds for one in dataclasses.fields(kind)):
+                made = one.default_factory
+                found[one.name] = one.default if made is dataclasses.MISSING else made()
+            return found
+
+        parser = launch.launch_command_parser()
+        scripts = {**shapes, "dpo": (ScriptArguments, DPOConfig, ModelConfig, DatasetMixtureConfig)}
+        del scripts["intuitor"]
+        assert shapes["grpo"][0] is GRPOScriptArguments
+        return {
+            "trainer": fields(TrainingArguments),
+            "scripts": {name: fields(*kinds) for name, kinds in scripts.items()},
+            "flags": {one.dest: one.default for one in parser._actions},
+            "file": fields(ClusterConfig),
+        }
+
+    def filled_in(request: dict[str, Any]) -> dict[str, Any]:
+        """What transformers makes of ``auto`` in a DeepSpeed file, without DeepSpeed."""
+        from accelerate.utils.deepspeed import HfDeepSpeedConfig
+        from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig
+
+        whole = type("Whole", (HfTrainerDeepSpeedConfig, HfDeepSpeedConfig), {})
+        config = whole.__new__(whole)
+        HfDeepSpeedConfig.__init__(config, request["config"])
+        config._dtype, config.mismatches = None, []
+        with patch.object(SFTConfig, "world_size", property(lambda self: request["processes"])):
+            arguments = SFTConfig(use_cpu=True, **request["arguments"])
+            config.trainer_config_process(arguments)
+        return {"config": config.config, "mismatches": config.mismatches}
+
+    def answered(request: dict[str, Any]) -> dict[str, Any]:
+        if request.get("kind") == "names":
+            return names()
+        if request.get("kind") == "deepspeed":
+            return filled_in(request)
+        return trl_programs.answer(request) if "kind" in request else read(request)
+
     replies.write("{}\n")
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            reply = trl_programs.answer(request) if "kind" in request else read(request)
+            reply = answered(request)
         except (Exception, SystemExit) as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply, default=str) + "\n")

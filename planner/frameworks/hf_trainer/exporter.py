@@ -37,7 +37,7 @@ WHY: Mapping[str, str] = {
     "per_device_train_batch_size": "Sequences per GPU and forward: activations and logits grow "
     "with this number.",
     "gradient_accumulation_steps": "Micro-batches per update: more of them cost time, not memory.",
-    "activation_checkpointing": "Stores only each layer's input; the backward recomputes the layer.",
+    "activation_checkpointing": "Stores only each layer's input; the backward recomputes it.",
     "optim": "Optimizer state per trained parameter: AdamW has two fp32 numbers, 8-bit AdamW two "
     "8-bit numbers, SGD none.",
     "torch_empty_cache_steps": "Hands cached memory back after each step.",

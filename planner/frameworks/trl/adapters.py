@@ -61,7 +61,10 @@ def _targets(value: object, values: Values) -> Mapping[str, Any]:
         *([tensors] if isinstance(tensors, str) else tensors or ()),
     ]
     if not names:
-        return {"lora_targets": _usual(str(values["model_name_or_path"]))}
+        model = values["model_name_or_path"]
+        return {"lora_targets": _usual(str(model))} if model else {}
+    if any("," in str(name) for name in names):
+        raise ValueError("peft takes a name with a comma for a pattern; give the modules apart.")
     plain = [str(name).removeprefix(r".*\.").removeprefix("mlp.experts.") for name in names]
     return {"lora_targets": ",".join(plain)}
 
@@ -80,6 +83,12 @@ def _usual(name: str) -> str:
 
 def _of_adapters(field: str) -> Any:
     return lambda value, values: {field: value} if values["use_peft"] else {}
+
+
+def _dropout(value: float, values: Values) -> Mapping[str, Any]:
+    """Of adapters; a trainer that switches dropout off does so in them too."""
+    off = bool(values.get("disable_dropout"))
+    return {"lora_dropout": 0.0 if off else float(value)} if values["use_peft"] else {}
 
 
 def _nested(value: bool, values: Values) -> Mapping[str, Any]:
@@ -109,7 +118,7 @@ ADAPTERS: tuple[Setting, ...] = (
     row(
         *(FILE.format(115), "lora_dropout", 0.05, "lora_dropout"),
         write=lambda plan: plan.lora_dropout if plan.finetuning != "full" else None,
-        read=_of_adapters("lora_dropout"),
+        read=_dropout,
     ),
     row(FILE.format(156), "load_in_4bit", False, "finetuning", write=_four_bit),
     # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.

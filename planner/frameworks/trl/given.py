@@ -95,7 +95,7 @@ PAIRS: tuple[Setting, ...] = (
     ),
     _shared(BOTH, 195, 320)[1],
     *_beside(BOTH, 162, 177, 210, 220),
-    other(BOTH.format(185), "disable_dropout", True, "memory", "More: masks of dropout."),
+    row(BOTH.format(185), "disable_dropout", True, "lora_dropout"),
     other(BOTH.format(235), "precompute_ref_batch_size", None, "memory", "Rows it scores before."),
     other(BOTH.format(245), "loss_type", ["sigmoid"], "both", "Other losses may keep more."),
     other(BOTH.format(262), "ld_alpha", None, "both", "More: log-probs are split by length."),

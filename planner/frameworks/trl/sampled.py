@@ -9,8 +9,14 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.rows import other, row
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
-from planner.launch.huggingface.resolved import Values, generated, offloads_all, sequences
-from planner.launch.huggingface.training import accumulation
+from planner.launch.huggingface.resolved import (
+    Values,
+    generated,
+    offloads_all,
+    sequences,
+    shares_gpus,
+)
+from planner.launch.huggingface.training import accumulation, updates
 from planner.plan import Plan
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
@@ -39,10 +45,6 @@ def _colocated(plan: Plan, value: object) -> object:
     return value if plan.rollout == "vllm-colocated" else None
 
 
-def _shares(values: Values) -> bool:
-    return bool(values["use_vllm"]) and values["vllm_mode"] == "colocate"
-
-
 def _step(value: object, values: Values) -> Mapping[str, Any]:
     rows = sequences(values, generated(values) or 1)
     generations = int(values["num_generations"])
@@ -63,24 +65,24 @@ def _engine(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 def _of_shared(field: str) -> Any:
-    return lambda value, values: {field: value} if _shares(values) else {}
+    return lambda value, values: {field: value} if shares_gpus(values) else {}
 
 
 def _engine_gpus(value: int, values: Values) -> Mapping[str, Any]:
     """TRL has an engine decode all of its sequences at once (``max_num_seqs``)."""
-    if not _shares(values):
+    if not shares_gpus(values):
         return {}
     at_once = int(values["per_device_train_batch_size"]) * (generated(values) or 1) * int(value)
     return {"rollout_tensor_parallel": int(value), "max_num_seqs": at_once}
 
 
 def _sleep(value: bool, values: Values) -> Mapping[str, Any]:
-    return {"vllm_sleep_level": 2 if value else 0} if _shares(values) else {}
+    return {"vllm_sleep_level": 2 if value else 0} if shares_gpus(values) else {}
 
 
 def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
     """None is the model's own context: nothing says how long prompts are."""
-    if value is None or not _shares(values) or values.get("max_prompt_length"):
+    if value is None or not shares_gpus(values) or values.get("max_prompt_length"):
         return {}
     prompt = int(value) - int(values["max_completion_length"])
     if prompt < 1:
@@ -125,7 +127,7 @@ def sampled(kl: str) -> tuple[Setting, ...]:
         ),
         row(
             *(FILE.format(528), "steps_per_generation", None, "prompts_per_step"),
-            write=lambda plan: accumulation(plan) * (plan.prompts_per_step // plan.prompts_per_update),
+            write=lambda plan: accumulation(plan) * updates(plan),
             read=_step,
             unit="micro-batches",
         ),
@@ -157,18 +159,26 @@ def _told(name: str) -> Any:
     return lambda plan: trainer_of(FRAMEWORK.name, plan.method).told(plan).get(name)
 
 
-VARIED: tuple[Setting, ...] = tuple(
-    row(FILE.format(line), name, default, "variation", write=_told(name))
-    for line, name, default in (
-        (801, "loss_type", "dapo"),
-        (789, "scale_rewards", "group"),
-        (760, "importance_sampling_level", "token"),
-        (693, "epsilon", 0.2),
-        (705, "epsilon_high", None),
-        (836, "mask_truncated_completions", False),
+def varied(variations: Mapping[str, Mapping[str, Any]]) -> tuple[Setting, ...]:
+    """What together makes a published variation of a trainer's method."""
+
+    def read(value: object, values: Values) -> Mapping[str, Any]:
+        for name, told in variations.items():
+            if all(values[setting] == wanted for setting, wanted in told.items()):
+                return {"variation": name}
+        return {"variation": "none"} if variations else {}
+
+    return tuple(
+        row(FILE.format(line), name, default, "variation", write=_told(name), read=how)
+        for line, name, default, how in (
+            (801, "loss_type", None, read),
+            (789, "scale_rewards", "group", None),
+            (760, "importance_sampling_level", "token", None),
+            (693, "epsilon", 0.2, None),
+            (705, "epsilon_high", None, None),
+            (836, "mask_truncated_completions", False, None),
+        )
     )
-)
-"""What together makes a published variation; the importer knows which."""
 
 SAMPLES: tuple[Setting, ...] = (
     row(
@@ -207,6 +217,7 @@ SAMPLES: tuple[Setting, ...] = (
     row(
         *(FILE.format(671), "vllm_tensor_parallel_size", 1),
         *("rollout_tensor_parallel", "max_num_seqs"),
+        unit="GPUs",
         write=lambda plan: _colocated(plan, plan.rollout_tensor_parallel),
         read=_engine_gpus,
     ),
@@ -221,17 +232,18 @@ SAMPLES: tuple[Setting, ...] = (
         write=lambda plan: _colocated(plan, plan.vllm_sleep_level == 2),
         read=_sleep,
     ),
-    row(FILE.format(521), "generation_batch_size", None, "prompts_per_step"),
+    row(FILE.format(521), "generation_batch_size", None, "prompts_per_step", unit="responses"),
+    row(FILE.format(453), "disable_dropout", False, "lora_dropout"),
     row(FILE.format(429), "model_init_kwargs", None, "dtype", "attention"),
     *(
         other(FILE.format(line), name, default, moves, why)
         for line, name, default, moves, why in (
             (445, "router_aux_loss_coef", None, "memory", "More: logits of the routers stay."),
-            (453, "disable_dropout", False, "memory", "Less: adapters keep no masks."),
             (460, "cast_lm_head_to_fp32", False, "memory", "More: the head's weights in fp32."),
             (498, "ds3_gather_for_generation", True, "both", "Less: gathered layer by layer."),
             (511, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),
             (557, "generation_kwargs", None, "both", "Whatever generate is told beside."),
+            (573, "repetition_penalty", 1.0, "memory", "More: a mask of the vocabulary a row."),
             (581, "cache_implementation", None, "memory", "Another KV cache of generate."),
             (604, "vllm_model_impl", "vllm", "seconds", "More: transformers' own layers."),
             (619, "vllm_structured_outputs_regex", None, "seconds", "More: tokens are masked."),

@@ -49,10 +49,10 @@ def _allocator(value: str, values: Values) -> Mapping[str, Any]:
     return {"expandable_segments": expands} if value else {}
 
 
-def _row(name: str, default: object, *fields: str, read: Any = None) -> Setting:
+def _row(name: str, default: object, *fields: str, **more: Any) -> Setting:
     source = SOURCE.format(name)
     return Setting(
-        name=f"vllm.{name}", default=default, moves="both", source=source, fields=fields, read=read
+        name=f"vllm.{name}", default=default, moves="both", source=source, fields=fields, **more
     )
 
 
@@ -70,8 +70,12 @@ def _variable(name: str, source: str, *fields: str, read: Any = None) -> Setting
 ALLOCATOR = "torch 2.13.0, docs: CUDA semantics, memory management"
 
 SERVED: tuple[Setting, ...] = (
-    _row("tensor_parallel_size", None, "rollout_tensor_parallel", "rollout_gpus", read=_gpus),
-    _row("data_parallel_size", 1, "rollout_gpus"),
+    _row(
+        *("tensor_parallel_size", None, "rollout_tensor_parallel", "rollout_gpus"),
+        read=_gpus,
+        unit="GPUs",
+    ),
+    _row("data_parallel_size", 1, "rollout_gpus", unit="engines"),
     *(
         _row(name, None, field, read=_said(field))
         for name, field in (
@@ -84,7 +88,7 @@ SERVED: tuple[Setting, ...] = (
             ("enable_expert_parallel", "rollout_expert_parallel"),
         )
     ),
-    _row("max_model_len", None, "prompt_tokens", read=_longest),
+    _row("max_model_len", None, "prompt_tokens", read=_longest, unit="tokens"),
     _variable("PYTORCH_CUDA_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
     _variable("PYTORCH_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
     _variable("REWARD_URL", "planner/launch/reward.py", "reward"),

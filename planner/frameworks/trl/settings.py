@@ -12,7 +12,7 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.adapters import ADAPTERS
 from planner.frameworks.trl.given import GIVEN, PAIRS
 from planner.frameworks.trl.own import Own
-from planner.frameworks.trl.sampled import SAMPLES, VARIED, sampled
+from planner.frameworks.trl.sampled import SAMPLES, sampled, varied
 from planner.frameworks.trl.served import SERVED
 from planner.launch.huggingface import accelerate, deepspeed, table, training
 from planner.plan.trainers import trainer_of
@@ -39,7 +39,7 @@ def training_settings(method: str) -> tuple[Setting, ...]:
     own: Own = trainer.own or AROUND
     if own.rows == "prompts":
         kl = trainer.export.kl[-1]
-        mine = (*sampled(kl), *VARIED, *training.VALIDATION, *SAMPLES)
+        mine = (*sampled(kl), *varied(trainer.variations), *training.VALIDATION, *SAMPLES)
     else:
         mine = (*ROWS[own.rows], *table.unwritten(training.VALIDATION))
     rows = (*training.WRITTEN, *ADAPTERS, *mine, *training.READ)
@@ -56,4 +56,4 @@ def all_settings(method: str) -> tuple[Setting, ...]:
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds."""
     own = Path(__file__).with_name("no_effect.txt").read_text("utf-8").split()
-    return (*own, *table.no_effect(), "environment")
+    return (*own, *table.no_effect())

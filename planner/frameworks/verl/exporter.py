@@ -10,13 +10,10 @@ import shlex
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles as obstacles
-from planner.frameworks.verl.overrides import (
-    ENTROPY_COEFFICIENT,
-    KL_COEFFICIENT,
-    apart,
-    nodes,
-    overrides,
-)
+from planner.frameworks.verl.overrides import overrides
+from planner.frameworks.verl.settings.algorithm import ENTROPY_COEFFICIENT, KL_COEFFICIENT
+from planner.frameworks.verl.settings.roles import apart
+from planner.frameworks.verl.settings.rollout import nodes
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.script import (

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
-from planner.frameworks.verl.overrides import KERNELS
+from planner.frameworks.verl.settings.model import KERNELS
 from planner.plan import Plan
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import ROLLOUT

@@ -91,7 +91,8 @@ def _sharding(value: object, values: Values) -> Mapping[str, Any]:
 
 def _resharding(value: object, values: Values) -> Mapping[str, Any]:
     """Of FSDP2 as it is said; FSDP1 has the older word."""
-    return {"reshard_after_forward": bool(value)} if sharding(values) == "fsdp2" else {}
+    reshards = str(value).lower() not in ("false", "no")
+    return {"reshard_after_forward": reshards} if sharding(values) == "fsdp2" else {}
 
 
 def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
@@ -125,10 +126,23 @@ def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
     return {}
 
 
+def _saved(value: str | None, values: Values) -> Mapping[str, Any]:
+    if SHARDINGS[sharding(values)].fsdp and value not in (None, "FULL_STATE_DICT"):
+        raise ValueError("Less host RAM while it saves: each rank writes its shard.")
+    return {}
+
+
+def _initialised(value: bool | None, values: Values) -> Mapping[str, Any]:
+    if sharding(values) == "zero3" and value is False:
+        raise ValueError("More host RAM while it loads: each rank has the whole model.")
+    return {}
+
+
 def _group(value: int, values: Values) -> Mapping[str, Any]:
     if sharding(values) != "fsdp2":
         return {}
-    return {"shard_size": 0 if value in (1, processes(values)) else int(value)}
+    copies = values["accelerate.parallelism_config.parallelism_config_dp_replicate_size"]
+    return {"shard_size": int(value) if int(copies) > 1 else 0}
 
 
 def _compiled(value: str | None, values: Values) -> Mapping[str, Any]:
@@ -171,8 +185,18 @@ ROWS: tuple[Setting, ...] = (
         # DeepSpeed's file decides the dtype; accelerate refuses to be told it twice.
         write=lambda plan: None if zero(plan) else mixed_precision(plan),
     ),
-    _row(FLAGS, 201, "num_machines", 1, "gpus_per_node", write=nodes, read=_node),
-    _row(FLAGS, 198, "num_processes", None, "gpus", write=training_gpus, read=_gpus),
+    _row(
+        *(FLAGS, 201, "num_machines", 1, "gpus_per_node"),
+        write=nodes,
+        read=_node,
+        unit="machines",
+    ),
+    _row(
+        *(FLAGS, 198, "num_processes", None, "gpus"),
+        write=training_gpus,
+        read=_gpus,
+        unit="processes",
+    ),
     _fixed(181, "machine_rank", 0, 0),
     _fixed(188, "main_training_function", "main", "main"),
     _fixed(186, "rdzv_backend", "static", "static"),
@@ -204,15 +228,15 @@ ROWS: tuple[Setting, ...] = (
         read=_strategy_read,
     ),
     _row(
-        *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", True, "reshard_after_forward"),
+        *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", "true", "reshard_after_forward"),
         write=_reshards,
         read=_resharding,
     ),
     _row(
-        *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None),
+        *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None, "save_steps"),
         moves="memory",
         write=lambda plan: _fsdp(plan, "FULL_STATE_DICT"),
-        otherwise="Less host RAM while it saves, where each rank writes its shard.",
+        read=_saved,
     ),
     _row(
         *(FLAGS, 600, "fsdp_config.fsdp_activation_checkpointing", False),
@@ -240,10 +264,12 @@ ROWS: tuple[Setting, ...] = (
     ),
     _row(
         *(FLAGS, 906, "parallelism_config.parallelism_config_dp_replicate_size", 1, "shard_size"),
+        unit="processes",
         write=lambda plan: training_gpus(plan) // plan.shard_size if _groups(plan) else None,
     ),
     _row(
         *(FLAGS, 913, "parallelism_config.parallelism_config_dp_shard_size", 1, "shard_size"),
+        unit="processes",
         write=lambda plan: plan.shard_size if _groups(plan) else None,
         read=_group,
     ),
@@ -261,10 +287,10 @@ ROWS: tuple[Setting, ...] = (
         write=lambda plan: DEEPSPEED if zero(plan) else None,
     ),
     _row(
-        *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None),
+        *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None, "sharding"),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 if zero(plan) else None,
-        otherwise="More host RAM while it loads where each rank has the whole model.",
+        read=_initialised,
     ),
     _row(
         *(FLAGS, 920, "parallelism_config.parallelism_config_tp_size", 1, "tensor_parallel"),
@@ -275,41 +301,53 @@ ROWS: tuple[Setting, ...] = (
         read=_split("context_parallel"),
     ),
     *(
-        Setting(name=PREFIX + name, default=default, moves=moves, source=source, otherwise=why)
-        for name, default, moves, source, why in (
+        _row(source, line, name, default, moves=moves, otherwise=why)
+        for source, line, name, default, moves, why in (
             (
-                *("parallelism_config.parallelism_config_sp_size", 1, "both", FLAGS.format(949)),
+                *(FLAGS, 949, "parallelism_config.parallelism_config_sp_size", 1, "both"),
                 "Less: a sequence is split over GPUs.",
             ),
             (
-                *("fsdp_config.fsdp_min_num_params", 100_000_000, "memory", FLAGS.format(527)),
+                *(FLAGS, 527, "fsdp_config.fsdp_min_num_params", 100_000_000, "memory"),
                 "Units of another size, where SIZE_BASED_WRAP makes them.",
             ),
             (
-                *("fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "memory"),
-                *(FLAGS.format(552), "Units of another size, where they are no layers."),
+                *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "memory"),
+                "Units of another size, where they are no layers.",
             ),
             (
-                *("fsdp_config.fsdp_backward_prefetch", None, "memory", FLAGS.format(559)),
+                *(FLAGS, 559, "fsdp_config.fsdp_backward_prefetch", None, "memory"),
                 "More: the next unit is gathered before this one is freed.",
             ),
             (
-                *("fsdp_config.fsdp_forward_prefetch", False, "memory", FLAGS.format(571)),
+                *(FLAGS, 571, "fsdp_config.fsdp_forward_prefetch", False, "memory"),
                 "More: the next unit is gathered before this one is freed.",
             ),
             (
-                *("fp8_config", None, "both", FILE.format(192)),
+                *(FILE, 192, "fp8_config", None, "both"),
                 "Faster products, and copies of weights in 8 bits.",
             ),
             (
-                *("megatron_lm_config", None, "both", FILE.format(200)),
+                *(FILE, 200, "megatron_lm_config", None, "both"),
                 "Megatron's trainer: another one in every way.",
             ),
             (
-                *("deepspeed_config.deepspeed_moe_layer_cls_names", None, "memory"),
-                *(FLAGS.format(504), "Experts are gathered as one."),
+                *(FLAGS, 504, "deepspeed_config.deepspeed_moe_layer_cls_names", None, "memory"),
+                "Experts are gathered as one.",
             ),
-            ("downcast_bf16", False, "memory", FLAGS.format(403), "Of a TPU."),
+            (
+                *(FLAGS, 224, "dynamo_config.dynamo_mode", "default", "both"),
+                "More memory where it looks for the fastest kernels, or captures graphs.",
+            ),
+            (
+                *(FLAGS, 231, "dynamo_config.dynamo_use_fullgraph", False, "seconds"),
+                "Fewer: no breaks in a graph.",
+            ),
+            (
+                *(FLAGS, 237, "dynamo_config.dynamo_use_dynamic", False, "seconds"),
+                "Fewer compilations for rows of other lengths.",
+            ),
+            (FLAGS, 403, "downcast_bf16", False, "memory", "Of a TPU."),
         )
     ),
 )

@@ -11,7 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planner.launch.huggingface.resolved import Values, sequences, sharded_by_deepspeed
+from planner.launch.huggingface.resolved import (
+    Values,
+    sequences,
+    sharded_by_deepspeed,
+    sharding,
+)
 from planner.launch.huggingface.table import nested, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
@@ -68,6 +73,12 @@ def _offloaded(device: object, values: Values, more: object) -> Mapping[str, Any
     )
     found = {(0, 0): "none", (1, 0): "optimizer", (0, 1): "parameters", (1, 1): "all"}
     return {"offload": found[optimizer, weights]}
+
+
+def _saved(value: bool, values: Values) -> Mapping[str, Any]:
+    if sharding(values) == "zero3" and not value:
+        raise ValueError("Less while it saves: no rank has the whole model.")
+    return {}
 
 
 def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
@@ -154,9 +165,14 @@ ROWS: tuple[Setting, ...] = (
     ),
     _row(
         *(ZERO, 257, "zero_optimization.stage3_gather_16bit_weights_on_model_save", False),
+        *("save_steps",),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 or None,
-        otherwise="Without it no rank has the whole model while it saves.",
+        read=_saved,
+    ),
+    _other(
+        *("deepspeed 0.19.8, runtime/constants.py, line {}", 95, "bfloat16", None, "memory"),
+        "An older word for bf16, which it is not read as.",
     ),
     *(
         _other(ZERO, line, f"zero_optimization.{name}", default, moves, why)
@@ -184,6 +200,14 @@ ROWS: tuple[Setting, ...] = (
             (265, "stage3_module_granularity_threshold", 0, "memory", "Gathered as one."),
             (188, "cpu_offload_param", None, "memory", "Deprecated; use offload_param."),
             (209, "cpu_offload", None, "memory", "Deprecated; use offload_optimizer."),
+            (126, "allgather_partitions", True, "seconds", "Weights travel by broadcasts."),
+            (119, "use_multi_rank_bucket_allreduce", True, "seconds", "More: reduced in turn."),
+            (317, "parameter_alignment", False, "memory", "More: weights are padded."),
+            (346, "memory_efficient_linear", True, "memory", "More: linear layers keep weights."),
+            (279, "stage3_allgather_sequential", False, "seconds", "Gathers follow each other."),
+            (273, "stage3_use_all_reduce_for_fetch_params", False, "seconds", "Another gather."),
+            (370, "save_muon_momentum_buffer_in_memory", False, "memory", "More: of Muon."),
+            (377, "leaf_module", None, "memory", "More: modules are gathered as one."),
             (179, "zenflow", None, "both", "Another optimizer step, partly on the CPU."),
         )
     ),
@@ -197,6 +221,10 @@ ROWS: tuple[Setting, ...] = (
             (64, "offload_optimizer.nvme_path", None, "Host RAM: states go to a disk."),
             (67, "offload_optimizer.buffer_count", 4, "Host RAM: buffers of a disk."),
             (99, "offload_optimizer.ratio", 1.0, "More: a part of the states stays on the GPU."),
+            (84, "offload_optimizer.pipeline_read", False, "Seconds: of a disk."),
+            (90, "offload_optimizer.pipeline_write", False, "Seconds: of a disk."),
+            (96, "offload_optimizer.fast_init", False, "Seconds: of a disk, at the start."),
+            (105, "offload_optimizer.cpuadam_cores_perc", 0.8, "Seconds: cores of an update."),
             (102, "offload_optimizer.super_offload", False, "Another optimizer step."),
         )
     ),

@@ -24,8 +24,8 @@ def sharding(values: Values) -> str:
         ValueError: in a way that no plan has.
     """
     kind = values["accelerate.distributed_type"]
-    if kind is None:  # no file and no flag: accelerate's environment stays empty
-        kind = "MULTI_GPU" if (processes(values) or 1) > 1 else "NO"
+    if kind is None:  # no file and no flag: DDP, where there is more than one process
+        kind = "NO" if processes(values) == 1 else "MULTI_GPU"
     if kind == "DEEPSPEED":
         stage = int(values["deepspeed.zero_optimization.stage"])
         return f"zero{stage}" if stage else "ddp"
@@ -38,7 +38,7 @@ def sharding(values: Values) -> str:
 
 def sharded_by_deepspeed(values: Values) -> bool:
     """Whether DeepSpeed shards; its stage 0 is DDP."""
-    return values["accelerate.distributed_type"] == "DEEPSPEED"
+    return bool(values["accelerate.distributed_type"] == "DEEPSPEED")
 
 
 def processes(values: Values) -> int | None:
@@ -85,12 +85,14 @@ def generated(values: Values) -> int | None:
 
     ``GRPOConfig.__post_init__`` of trl 1.16.0.
     """
-    said, batch = values.get("steps_per_generation"), values.get("generation_batch_size")
+    if "num_generations" not in values:
+        return None
+    said, batch = values["steps_per_generation"], values["generation_batch_size"]
     if batch is not None and said is None:
         count = processes(values)
         each = None if count is None else int(values["per_device_train_batch_size"]) * count
         return int(batch) // each if each else None
-    return int(said or values["gradient_accumulation_steps"]) if "num_generations" in values else None
+    return int(said or values["gradient_accumulation_steps"])
 
 
 def sequences(values: Values, micro_batches: int) -> int | None:
@@ -107,3 +109,8 @@ def offloads_all(values: Values) -> bool:
         return bool(values["accelerate.fsdp_config.fsdp_offload_params"])
     parts = (f"deepspeed.zero_optimization.offload_{one}.device" for one in ("optimizer", "param"))
     return kind == "DEEPSPEED" and all(values[part] == "cpu" for part in parts)
+
+
+def shares_gpus(values: Values) -> bool:
+    """Whether a trainer that samples has an engine in its own processes."""
+    return bool(values.get("use_vllm")) and values["vllm_mode"] == "colocate"

@@ -45,6 +45,7 @@ def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds, those of each of the three in a file."""
     folder = Path(__file__).parent / "no_effect"
     below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed."}
+    below["earlier"] = ""  # of releases of transformers before 5
     return tuple(
         prefix + name
         for file, prefix in below.items()

@@ -11,7 +11,13 @@ from typing import Any
 
 from planner.launch.huggingface.precision import dtypes, loaded_dtype, mixed_precision
 from planner.launch.huggingface.processes import activations_by_accelerate, training_gpus
-from planner.launch.huggingface.resolved import Values, checkpoints, own_steps, sequences
+from planner.launch.huggingface.resolved import (
+    Values,
+    checkpoints,
+    own_steps,
+    sequences,
+    shares_gpus,
+)
 from planner.launch.words import ATTENTION
 from planner.numeric import ceil_div
 from planner.plan import Plan
@@ -34,10 +40,14 @@ def accumulation(plan: Plan) -> int:
     return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
 
 
+def updates(plan: Plan) -> int:
+    """Of one step."""
+    return int(plan.prompts_per_step // plan.prompts_per_update)
+
+
 def written_steps(plan: Plan) -> int:
     """Steps of the Trainer, which are its optimizer's, in one of the plan's."""
-    updates = plan.prompts_per_step // plan.prompts_per_update
-    return int(updates * (1 if plan.optimizer_step == "update" else accumulation(plan)))
+    return updates(plan) * (1 if plan.optimizer_step == "update" else accumulation(plan))
 
 
 def optimizer(plan: Plan) -> str:
@@ -129,8 +139,10 @@ def _eval_rows(value: int, values: Values) -> Mapping[str, Any]:
 
 
 def _empty_cache(value: int | None, values: Values) -> Mapping[str, Any]:
+    """Where an engine sleeps in the trainer's process, its cache goes before that wakes."""
     if value is None:
-        return {}
+        sleeps = shares_gpus(values) and values["vllm_enable_sleep_mode"]
+        return {"empty_cache": "between-phases" if sleeps else "never"}
     if value != 1:
         raise ValueError(f"A plan empties the cache every step or never, not every {value} steps.")
     return {"empty_cache": "every-step"}
@@ -321,6 +333,10 @@ READ: tuple[Setting, ...] = (
     _other(1395, "ddp_find_unused_parameters", None, "seconds", "More: the graph is searched."),
     _other(1404, "ddp_bucket_cap_mb", None, "memory", "Buckets of another size than 25 MiB."),
     _other(1413, "ddp_broadcast_buffers", None, "seconds", "More: buffers are sent each step."),
+    _other(1431, "ddp_backend", None, "seconds", "Another one than NCCL is slower."),
+    _other(1192, "save_on_each_node", False, "seconds", "More: each node writes checkpoints."),
+    _other(1475, "skip_memory_metrics", True, "seconds", "More: memory is watched."),
+    _other(1469, "debug", "", "both", "More of both: all activations are looked at."),
     _other(1422, "ddp_static_graph", None, "seconds", "Fewer: buckets are made once."),
 )
 

@@ -64,6 +64,7 @@ TRAINER = Trainer(
         trainer="GRPOTrainer",
         config="GRPOConfig",
         rows="prompts",
+        defaults={"loss_type": "dapo"},
     ),
     own_old_log_probs=_on_policy,
 )

@@ -18,7 +18,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 from verl.workers.utils.losses import ppo_loss, value_loss
 
-from planner.frameworks.verl.overrides import apart, overrides
+from planner.frameworks.verl.overrides import overrides
+from planner.frameworks.verl.settings.roles import apart
 from planner.plan import Plan
 
 PACKAGE = Path(verl.__file__).parent

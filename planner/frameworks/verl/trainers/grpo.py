@@ -1,5 +1,8 @@
 """The estimator of the same name, and what verl is told of GRPO's variations."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from planner.frameworks.verl.estimator import Estimator
 from planner.values.framework import Trainer
 
@@ -30,4 +33,28 @@ VARIATIONS: dict[str, dict[str, object]] = {
 }
 """As their papers have them, in the words of 0.9.1's actor.yaml and core_algos.py."""
 
-TRAINER = Trainer(export=Estimator(name=lambda plan: "grpo"), variations=VARIATIONS)
+LOSSES = ("gspo", "cispo")
+"""Variations that verl calls by name."""
+
+
+def _variation(said: Mapping[str, Any]) -> str:
+    """By what makes a variation's gradient, whatever its bounds are."""
+    if (loss := said[f"{ACTOR}.policy_loss.loss_mode"]) in LOSSES:
+        return str(loss)
+    summed = said[f"{ACTOR}.loss_agg_mode"] == "seq-mean-token-sum-norm"
+    if summed and said["algorithm.norm_adv_by_std_in_grpo"] is False:
+        return "dr-grpo"
+    low, high = said[f"{ACTOR}.clip_ratio_low"], said[f"{ACTOR}.clip_ratio_high"]
+    numbers = isinstance(low, int | float) and isinstance(high, int | float)
+    token_mean = said[f"{ACTOR}.loss_agg_mode"] == "token-mean"
+    return "dapo" if numbers and high > low and token_mean else "none"
+
+
+TRAINER = Trainer(
+    export=Estimator(
+        name=lambda plan: "grpo",
+        fields={"grpo": {}, "grpo_vectorized": {}},
+        variation=_variation,
+    ),
+    variations=VARIATIONS,
+)

@@ -5,7 +5,7 @@ from planner.rule import Rule
 from planner.values.framework import Trainer
 
 TRAINER = Trainer(
-    export=Estimator(name=lambda plan: "gae", critic=True),
+    export=Estimator(name=lambda plan: "gae", fields={"gae": {}}, critic=True),
     rules=(
         Rule(
             "dtype",

@@ -1,0 +1,194 @@
+"""A command that starts verl's trainer, as fields of a plan.
+
+Hydra's own parser reads its overrides; no file is composed and nothing is looked up outside of
+the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.settings import SETTINGS, known, no_effect
+from planner.frameworks.verl.settings.beyond import other_engine
+from planner.frameworks.verl.settings.engine import OPTIM, looped
+from planner.frameworks.verl.settings.hydra_words import Words, parsed
+from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
+from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
+from planner.frameworks.verl.settings.rows import CRITIC, MODEL
+from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
+from planner.importer.given import Given, Launch, Open
+from planner.importer.models import catalog_id
+from planner.importer.reading import Entry, Reading, read
+from planner.values.setting import Setting
+
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "verl.trainer.main_ppo": {},
+    "verl.experimental.one_step_off_policy.main_ppo": ONE_STEP_OFF,
+}
+"""What trains, and the defaults that it has otherwise than the table."""
+RENAMED = {
+    "critic.model.fsdp_config.": "critic.fsdp.",
+    "custom_reward_function.": "reward.custom_reward_function.",
+    "reward_model.model.path": "reward.reward_model.model_path",
+    "reward_model.num_workers": "reward.num_workers",
+    "reward_model.reward_manager": "reward.reward_manager.name",
+    "reward_model.reward_kwargs.": "reward.reward_kwargs.",
+    "reward_model.": "reward.reward_model.",
+    "sandbox_fusion.": "reward.sandbox_fusion.",
+}
+"""Old names, and what verl 0.9.1 makes of them (experimental/reward_loop/reward_loop.py,
+migrate_legacy_reward_impl); the first it refuses."""
+MODELS = (f"{MODEL}.path", f"{CRITIC}.model.path", "reward.reward_model.model_path")
+DICTIONARY = f"{OPTIM}.override_optimizer_config", f"{CRITIC}.optim.override_optimizer_config"
+"""Settings whose value is a dictionary, which nothing takes apart."""
+GPU = Entry("gpu", None, ("gpu",), opens=(Open("type of the GPUs"),))
+"""No script says it."""
+NODE = Entry("gpus_per_node", None, ("gpus_per_node",), opens=(Open("GPUs of a whole node"),))
+"""Of a run on a part of one."""
+ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_DEEPEST = 20
+
+
+def takes(launch: Launch) -> bool:
+    """Whether a command is of verl, whatever it trains."""
+    return _module(launch).split(".")[0] == FRAMEWORK.name
+
+
+def imported(launch: Launch) -> Reading:
+    """What a command of verl says of a plan.
+
+    A program of verl's that is not planned gives no field: its settings are listed as unknown.
+    """
+    words = parsed(launch.arguments)
+    module = _module(launch)
+    if module not in PROGRAMS:
+        reading = read((), (), words.givens)
+        reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
+        return reading
+    givens = [*_flat(map(_renamed, words.givens))]
+    if words.engine:
+        givens.insert(0, words.engine)
+    rows, givens = resolved(PROGRAMS[module], [_of_model(given) for given in givens])
+    reading = read(rows, no_effect(), givens)
+    _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
+    return reading
+
+
+def _module(launch: Launch) -> str:
+    """The program as a module's name, also where it is started by its file."""
+    name = launch.program.removesuffix(".py").replace("/", ".")
+    begin = name.rfind(f"{FRAMEWORK.name}.")
+    return name[max(begin, 0) :] if begin <= 0 or name[begin - 1] == "." else name
+
+
+def _values(givens: Iterable[Given]) -> dict[str, Any]:
+    known = (one for one in givens if all(open_.default is not None for open_ in one.opens))
+    return {one.name: one.value for one in known}
+
+
+def _renamed(given: Given) -> Given:
+    """Under its present name, where verl still knows it by one."""
+    for old, new in RENAMED.items():
+        if given.name.startswith(old) if old.endswith(".") else given.name == old:
+            name = new + given.name.removeprefix(old)
+            return replace(given, name=name) if known(name) else given
+    return given
+
+
+def _of_model(given: Given) -> Given:
+    """A model by its name in the catalog; one that is not there is open."""
+    if given.name not in MODELS or given.value is None:
+        return given
+    found = catalog_id(str(given.value))
+    if found is None:
+        return replace(given, opens=given.opens or (Open(str(given.value)),))
+    told = tuple(one for one in given.opens if one.default is not None)
+    return replace(given, value=found, opens=told)
+
+
+def _flat(givens: Iterable[Given]) -> Iterator[Given]:
+    """Entries of dictionaries as settings of their own, and those of options put together."""
+    options: dict[str, Given] = {}
+    for given in (one for whole in givens for one in _entries(whole)):
+        owner = next((name for name in DICTIONARY if given.name.startswith(f"{name}.")), "")
+        if not owner:
+            yield given
+            continue
+        before = options.get(owner)
+        had = before.value if before and isinstance(before.value, dict) else {}
+        key = given.name.removeprefix(f"{owner}.")
+        opens = (*(before.opens if before else ()), *given.opens)
+        options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
+    yield from options.values()
+
+
+def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
+    takes_apart = isinstance(given.value, dict) and given.value and given.name not in DICTIONARY
+    if not takes_apart or depth == 0:
+        yield given
+        return
+    for key, value in given.value.items():
+        name = f"{given.name}.{key}"
+        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
+
+
+def resolved(
+    defaults: dict[str, Any], givens: list[Given]
+) -> tuple[list[Setting], list[Given]]:
+    """Rows and givens with what they take from each other."""
+    rows = {row.name: row for row in SETTINGS}
+    usual = {name: defaults.get(name, row.default) for name, row in rows.items()}
+    found = Resolved({**usual, **_values(givens)})
+    told = [_said(found, given) if given.name in rows else given for given in givens]
+    found = Resolved({**usual, **_values(told)})
+    default = {name: found.filled(name, value) for name, value in usual.items()}
+    settings = [replace(row, default=default[name]) for name, row in rows.items()]
+    steps = found.value("trainer.total_training_steps")
+    validates = found.value("trainer.test_freq")
+    if steps is None:
+        told = _asked(told, TRAIN_FILES, usual)
+    if isinstance(validates, int) and validates > 0:
+        told = _asked(told, VAL_FILES, usual)
+    return settings, told
+
+
+def _said(found: Resolved, given: Given) -> Given:
+    try:
+        return replace(given, value=found.filled(given.name, given.value))
+    except Unresolved:
+        return replace(given, opens=(*given.opens, Open(str(given.value))))
+
+
+def _asked(givens: list[Given], name: str, usual: dict[str, Any]) -> list[Given]:
+    """A data set whose rows decide a field: how many there are, nobody said."""
+    given = next((one for one in reversed(givens) if one.name == name), None)
+    given = given or Given(name, usual[name])
+    others = [one for one in givens if one.name != name]
+    return [*others, replace(given, opens=(*given.opens, Open(f"rows of {name}")))]
+
+
+def _complete(reading: Reading, launch: Launch, words: Words, said: dict[str, Any]) -> None:
+    """What verl does whatever is set, what the command's surroundings say, and what nobody does."""
+    for entry in [*reading.unknown]:
+        if why := other_engine(entry.name):
+            reading.unknown.remove(entry)
+            reading.beyond.append(replace(entry, why=why))
+    reading.plan |= {"framework": FRAMEWORK.name, "empty_cache": "between-phases"}
+    allocators = [launch.environment[name] for name in ALLOCATORS if name in launch.environment]
+    if any("expandable_segments:true" in word.text.lower() for word in allocators):
+        reading.plan["expandable_segments"] = True
+    reading.open += [GPU] if "gpus_per_node" in reading.plan else [GPU, NODE]
+    reading.messages += words.messages
+    if any(given.name.startswith("critic.model.fsdp_config.") for given in words.givens):
+        reading.messages.append(
+            f"{FRAMEWORK.label} {FRAMEWORK.versions[0]} calls critic.model.fsdp_config critic.fsdp "
+            "and refuses the old name."
+        )
+    if looped(said):
+        reading.messages.append(
+            "Torch steps AdamW tensor by tensor where override_optimizer_config says neither fused "
+            "nor foreach: planned as fused, which holds as much and takes fewer seconds."
+        )

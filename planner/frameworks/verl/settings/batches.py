@@ -1,0 +1,217 @@
+"""Lengths, batches, and how each GPU's share of one is cut (``data``, ``actor``, ``ref``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from planner.frameworks.verl.settings.algorithm import (
+    ENTROPY_COEFFICIENT,
+    KL_LOSS,
+    KL_LOSS_COEFFICIENT,
+)
+from planner.frameworks.verl.settings.engine import (
+    COMPUTED,
+    OPTIMIZED,
+    RESHARDING,
+    SHARDED,
+    SHARDING,
+    SIZE,
+    STORED,
+    kept,
+)
+from planner.frameworks.verl.settings.roles import (
+    always,
+    budgets,
+    compares,
+    compares_whole,
+)
+from planner.frameworks.verl.settings.rows import (
+    ACTOR,
+    REFERENCE,
+    ROLLOUT,
+    Added,
+    Said,
+    carries,
+    joint,
+    real,
+    same_as,
+    truth,
+    whole,
+)
+from planner.plan import Plan
+from planner.values.setting import Setting
+
+
+def _response(value: Any, said: Said) -> Mapping[str, Any]:
+    """Validation has the length of training."""
+    longest = whole(value)
+    return {"response_tokens": longest, "validation_response_tokens": longest}
+
+
+LENGTHS = (
+    carries(
+        "prompts_per_step", "data.train_batch_size", 1024, "data/legacy_data.yaml:42",
+        unit="prompts",
+    ),
+    carries(
+        "prompt_tokens", "data.max_prompt_length", 512, "data/legacy_data.yaml:35", unit="tokens"
+    ),
+    Setting(
+        name="data.max_response_length", default=512, moves="both",
+        source="data/legacy_data.yaml:39", unit="tokens",
+        fields=("response_tokens", "validation_response_tokens"),
+        write=lambda plan: plan.response_tokens, read=_response,
+    ),
+    joint(
+        ("prompt_tokens",), "data.filter_overlong_prompts", False, "data/legacy_data.yaml:83",
+        lambda plan: True,
+    ),
+)  # fmt: skip
+
+
+def _rows(value: Any, said: Said) -> Mapping[str, Any]:
+    """How many sequences a pass takes at once, where no budget says it."""
+    if budgets(said):
+        return {}
+    if value is None:
+        raise ValueError("verl asks for it where use_dynamic_bsz is false.")
+    return {"micro_batch_size": whole(value)}
+
+
+def _logprob_rows(value: Any, said: Said) -> Mapping[str, Any]:
+    if budgets(said):
+        return {}
+    if value is None:
+        raise ValueError("verl asks for it where use_dynamic_bsz is false.")
+    return {"logprob_micro_batch_size": whole(value)}
+
+
+def _budget(said: Said) -> Mapping[str, Any]:
+    told = truth(said[f"{ACTOR}.use_dynamic_bsz"])
+    budget = whole(said[f"{ACTOR}.ppo_max_token_len_per_gpu"]) if told else 0
+    return {"max_tokens_per_micro_batch": budget}
+
+
+_BUDGET = ("max_tokens_per_micro_batch",)
+
+DYNAMIC = joint(
+    _BUDGET, f"{ACTOR}.use_dynamic_bsz", False, "actor/actor.yaml:28",
+    lambda plan: plan.max_tokens_per_micro_batch > 0, _budget,
+)  # fmt: skip
+ROWS = Setting(
+    name=f"{ACTOR}.ppo_micro_batch_size_per_gpu", default=None, moves="both",
+    source="actor/actor.yaml:24", unit="sequences", fields=("micro_batch_size",),
+    write=lambda plan: plan.micro_batch_size, read=_rows,
+)  # fmt: skip
+TOKENS = joint(
+    _BUDGET, f"{ACTOR}.ppo_max_token_len_per_gpu", 16384, "actor/actor.yaml:33",
+    lambda plan: plan.max_tokens_per_micro_batch or None, _budget,
+)  # fmt: skip
+LOGPROB_ROWS = Setting(
+    name=f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default=None, moves="both",
+    source="rollout/rollout.yaml:109", unit="sequences", fields=("logprob_micro_batch_size",),
+    write=lambda plan: plan.logprob_micro_batch_size, read=_logprob_rows,
+)  # fmt: skip
+UPDATE = carries(
+    "prompts_per_update", f"{ACTOR}.ppo_mini_batch_size", 256, "actor/actor.yaml:18",
+    unit="prompts",
+)  # fmt: skip
+
+TRAINED = (
+    SHARDING,
+    *SHARDED,
+    *OPTIMIZED,
+    UPDATE,
+    DYNAMIC,
+    ROWS,
+    carries(
+        "entropy", f"{ACTOR}.entropy_coeff", 0, "actor/actor.yaml:93",
+        lambda value: real(value) != 0,
+        write=lambda plan: ENTROPY_COEFFICIENT if plan.entropy else 0,
+    ),
+    KL_LOSS,
+    TOKENS,
+    KL_LOSS_COEFFICIENT,
+)  # fmt: skip
+
+
+def _whole(plan: Plan) -> bool:
+    return plan.kl != "none" and plan.finetuning == "full"
+
+
+def _counts_rows(said: Said) -> bool:
+    return compares(said) and not budgets(said)
+
+
+def _cuts_reference(said: Said) -> bool:
+    return compares(said) and budgets(said)
+
+
+_REF = f"{REFERENCE}.fsdp_config"
+
+COMPARED = (
+    same_as(
+        STORED, f"{_REF}.model_dtype", "fp32", "engine/fsdp.yaml:33", compares_whole, kept,
+        also=_whole,
+    ),
+    same_as(
+        COMPUTED, f"{_REF}.mixed_precision.param_dtype", "bf16",
+        "workers/engine/fsdp/transformer_impl.py:393", compares_whole,
+        # Unless told, FSDP computes in bf16.
+        also=lambda plan: _whole(plan) and plan.dtype != "bf16", kind=Added,
+    ),
+    same_as(
+        SIZE, f"{_REF}.fsdp_size", -1, "engine/fsdp.yaml:26", compares_whole,
+        also=lambda plan: _whole(plan) and plan.shard_size > 0,
+    ),
+    same_as(
+        RESHARDING, f"{_REF}.reshard_after_forward", True, "engine/fsdp.yaml:23", compares_whole,
+        also=_whole,
+    ),
+    same_as(
+        LOGPROB_ROWS, f"{REFERENCE}.log_prob_micro_batch_size_per_gpu", None, "ref/ref.yaml:16",
+        _counts_rows, also=lambda plan: plan.kl != "none",
+    ),
+)  # fmt: skip
+
+
+def _follows(
+    row: Setting, name: str, default: str, source: str, applies: Callable[[Said], bool]
+) -> Setting:
+    """What another pass is told, which no export writes: by the YAML it follows ``row``."""
+    return same_as(row, name, default, source, applies, also=lambda plan: False)
+
+
+_ACTORS_WAY = f"${{oc.select:{DYNAMIC.name},false}}"
+_ACTORS_BUDGET = f"${{oc.select:{TOKENS.name},16384}}"
+
+FOLLOWING = (
+    _follows(
+        SHARDING, f"{REFERENCE}.strategy", f"${{{SHARDING.name}}}", "ref/ref.yaml:5",
+        compares_whole,
+    ),
+    _follows(
+        DYNAMIC, f"{REFERENCE}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "ref/ref.yaml:20", compares
+    ),
+    _follows(
+        TOKENS, f"{REFERENCE}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET, "ref/ref.yaml:24",
+        _cuts_reference,
+    ),
+    _follows(
+        DYNAMIC, f"{ROLLOUT}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "rollout/rollout.yaml:113",
+        always,
+    ),
+    _follows(
+        TOKENS, f"{ROLLOUT}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET,
+        "rollout/rollout.yaml:117", budgets,
+    ),
+    _follows(
+        LENGTHS[1], f"{ROLLOUT}.prompt_length", "${oc.select:data.max_prompt_length,512}",
+        "rollout/rollout.yaml:35", always,
+    ),
+    _follows(
+        LENGTHS[2], f"{ROLLOUT}.response_length", "${oc.select:data.max_response_length,512}",
+        "rollout/rollout.yaml:39", always,
+    ),
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""Settings as the kinds of values that a table has: texts of a shell, mappings, junk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from planner.importer.given import Given
+from planner.importer.reading import Entry
+from planner.values.setting import Setting
+
+MOST = 4_194_304
+"""Of what is counted: no run has more."""
+DEEPEST = 16
+"""Mappings within each other that are taken apart."""
+
+
+def flat(givens: Iterable[Given]) -> Iterator[Given]:
+    """A mapping as its entries, with dots in their names."""
+    for one in givens:
+        inside = one.value
+        if isinstance(inside, Mapping) and inside and one.name.count(".") < DEEPEST:
+            yield from flat(
+                replace(one, name=f"{one.name}.{name}", value=value)
+                for name, value in inside.items()
+            )
+        else:
+            yield one
+
+
+def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Given]:
+    """What nests below a row that no field has, together as that row's value."""
+    table = {row.name: row for row in rows}
+    whole: dict[str, Given] = {}
+    for one in givens:
+        section = one.name
+        while section and section not in table:
+            section = section.rpartition(".")[0]
+        if section and section != one.name and not table[section].fields:
+            parts = whole[section].value if section in whole else {}
+            parts = {**parts, one.name.removeprefix(f"{section}."): one.value}
+            whole[section] = replace(one, name=section, value=parts)
+        else:
+            yield one
+    yield from whole.values()
+
+
+def of_kinds(
+    givens: Iterable[Given], rows: Iterable[Setting], wrong: list[Entry]
+) -> Iterator[Given]:
+    """Texts as the values that rows have; what is none goes into ``wrong``, with a sentence.
+
+    What nobody said is left as it is: it is asked for.
+    """
+    table = {row.name: row for row in rows}
+    for one in givens:
+        row = table.get(one.name)
+        if any(each.default is None for each in one.opens):
+            yield one
+            continue
+        try:
+            value = typed(one.value, row.default if row else None)
+            if row is not None and row.unit and value is not None:
+                _counted(value, row.unit)
+            yield replace(one, value=value)
+        except ValueError as error:
+            fields = row.fields if row else ()
+            wrong.append(Entry(one.name, one.value, fields, one.place, str(error), one.opens))
+
+
+def held(row: Setting) -> Setting:
+    """The row, for which a value of another kind (a list for a number) is one that no field has."""
+    read = row.read
+    if read is None:
+        return row
+
+    def careful(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return read(value, values)
+        except (TypeError, KeyError, AttributeError, ArithmeticError):
+            raise ValueError(f"{str(value)[:80]} is no value of {row.name}.") from None
+
+    return replace(row, read=careful)
+
+
+def _counted(value: object, unit: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise ValueError(f"{str(value)[:80]} is no number of {unit} from 1 to {MOST:,}.")
+
+
+def typed(value: Any, default: Any) -> Any:
+    """A text as the kind of value that a setting's default is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str):
+        return value
+    if isinstance(default, bool):
+        return _truth(value)
+    if value == "auto":  # DeepSpeed's word for what transformers puts there
+        return value
+    if isinstance(default, (int, float)):
+        return _number(value, whole=isinstance(default, int))
+    if isinstance(default, list):
+        return [value]
+    return value if isinstance(default, str) and default != "auto" else _guessed(value)
+
+
+def _number(text: str, *, whole: bool) -> int | float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number.")
+    return int(number) if whole and number.is_integer() else number
+
+
+def _truth(text: str) -> bool:
+    """As transformers' and accelerate's parsers take it."""
+    if text.lower() not in (*TRUE, *FALSE):
+        raise ValueError(f"{text} is neither true nor false.")
+    return text.lower() in TRUE
+
+
+TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+
+
+def _guessed(text: str) -> Any:
+    """Of a setting whose default says nothing."""
+    plain = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    try:
+        return _number(text, whole=True)
+    except ValueError:
+        return text
