@@ -72,6 +72,15 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         ),
         "temperature": "neither GRADE nor DPO samples with an engine's temperature",
     },
+    "hf_trainer": {
+        **dict.fromkeys((*ENGINE, "temperature"), "SFT samples nothing"),
+        **dict.fromkeys(("kl", "entropy", "reference", "reward", "critic"), "SFT has none"),
+        **dict.fromkeys(("critic_model", "reward_model"), "SFT has none"),
+        **dict.fromkeys(("logprob_micro_batch_size", "validation_response_tokens"), "SFT has none"),
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "whole logits have no chunks"),
+        "logits_dtype": "transformers' loss is in fp32",
+        "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
+    },
 }
 """Fields that change nothing in what a framework runs."""
 
@@ -174,7 +183,9 @@ def test_obstacles_name_field_reason_and_fix() -> None:
 def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that no exporter looks at would be dropped silently."""
     # The estimate that a program's preflight knows looks at every field.
-    monkeypatch.setattr("planner.frameworks.plain.exporter.predictions", lambda plan: ())
+    for folder in ("plain", "hf_trainer"):
+        name = f"planner.frameworks.{folder}.exporter.predictions"
+        monkeypatch.setattr(name, lambda plan: ())
 
     class Watched:
         def __init__(self, plan: Plan) -> None:
@@ -204,6 +215,10 @@ def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPat
         "plain": (
             Plan(method="grade", gpus=1, finetuning="lora"),
             Plan(method="dpo", gpus=1, reference="cached-logprobs"),
+        ),
+        "hf_trainer": (
+            Plan(method="sft", framework="hf_trainer", gpus=8),
+            Plan(method="sft", framework="hf_trainer", gpus=8, finetuning="lora", liger=True),
         ),
     }
     for framework in exported():
@@ -336,7 +351,8 @@ def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
     assert "Export it to verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
-    assert "Export it to TRL." in why_not(Plan(method="sft"), "verl")[0]
+    said = why_not(Plan(method="sft"), "verl")[0]
+    assert "Export it to TRL or Transformers Trainer." in said
     intuitor = Plan(method="intuitor")
     for framework in set(exported()) - {"trl"}:
         assert obstacles(intuitor, framework)[0].field == "method"

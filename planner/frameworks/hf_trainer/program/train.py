@@ -77,7 +77,8 @@ def examples_of(
 
 def model_of(plan: Mapping[str, Any], options: argparse.Namespace) -> Any:
     """The model from safetensors, never code that comes with it; with adapters if planned."""
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+    kind: Any = transformers.AutoModelForCausalLM
+    model, info = kind.from_pretrained(
         options.model,
         revision=options.revision,
         dtype=plan["dtype"],
