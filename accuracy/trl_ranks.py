@@ -1,4 +1,4 @@
-"""Processes of a sharded case of TRL's, run for real on a CPU over gloo.
+"""Processes of a sharded case of TRL's or the Trainer's, run for real on a CPU over gloo.
 
 ``python -m accuracy.trl_ranks NAME RANK STORE`` is what :func:`group` starts for every process but
 its own.
@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from accuracy.trl_cases import CASES, Case
-from planner.frameworks.trl.run.ranks import launched
+from accuracy.trl_cases import Case
+from planner.frameworks.hf_trainer.run.ranks import launched
 from planner.launch.huggingface.processes import training_gpus
 
 ROOT = Path(__file__).parent.parent
@@ -63,12 +63,15 @@ def group(case: Case, folder: Path, rank: int, store: Path) -> Iterator[None]:
 
 def main() -> None:
     """One of the others."""
-    from accuracy.trl_runs import real_peaks
+    from accuracy import hf_runs, trl_runs
 
     name, rank, store = sys.argv[1:]
     torch.set_num_threads(1)
-    (case,) = [case for case in CASES if case.name == name]
-    real_peaks(case, int(rank), Path(store))
+    (found,) = [
+        (runs, case) for runs in (trl_runs, hf_runs) for case in runs.CASES if case.name == name
+    ]
+    runs, case = found
+    runs.real_peaks(case, int(rank), Path(store))
 
 
 if __name__ == "__main__":

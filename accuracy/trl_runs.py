@@ -36,6 +36,10 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.sharded import two_memories
+from planner.frameworks.hf_trainer.run import offloading as offloading_below
+from planner.frameworks.hf_trainer.run import phases as below
+from planner.frameworks.hf_trainer.run.ranks import launched
+from planner.frameworks.hf_trainer.run.seams import in_lists
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
@@ -43,7 +47,6 @@ from planner.frameworks.trl.run import offloading as offloading_seams
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
-from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.trial.run import allocations
@@ -137,14 +140,15 @@ def key(case: Case) -> str:
 
 @cache
 def _sources() -> list[str]:
-    ran = (made, phases, allocations, real_peaks, engine, kernels, seams._Launched, seams._in_lists)
+    ran = (made, phases, below, allocations, real_peaks, engine, kernels, seams._Launched, in_lists)
     return [code(one) for one in (*ran, group, launched)]
 
 
 def _further(case: Case) -> list[str]:
     """What runs of ours where a case asks for it."""
     away = case.plan.activation_offload or case.plan.offload != "none"
-    return [code(one) for one in (offloading_seams, two_memories, CopyingStage) if away]
+    seamed = (offloading_seams, offloading_below, two_memories, CopyingStage)
+    return [code(one) for one in seamed if away]
 
 
 def _alone(case: Case) -> dict[str, int]:

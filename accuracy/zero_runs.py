@@ -32,9 +32,10 @@ import torch.distributed as dist
 import transformers
 
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, PAIRS, Case
+from planner.frameworks.hf_trainer.run.phases import UPDATE
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
-from planner.frameworks.trl.run.phases import UPDATE, Phases
+from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.deepspeed import DEEPSPEED

@@ -90,6 +90,7 @@ OF_SHARDING = (
 EXPLAINED: Mapping[tuple[str, str], str] = {
     ("trl", "temperature"): "its fused head divides in the kernel, in place",
     ("trl", "reduce_dtype"): "its bf16 and fp16 are as wide",
+    ("hf_trainer", "attention"): "a micro-batch of one row has no padding: SDPA runs unmasked",
     ("verl", "attention"): "FlashAttention-3 takes what its usual FlashAttention-2 does",
     ("verl", "compile"): "with flash attention the graph breaks in each layer, and a note says so",
     ("verl", "rollout_overlap"): "an engine apart overlaps in both of its ways",

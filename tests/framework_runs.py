@@ -10,7 +10,7 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
-from accuracy import trl_cases, verl_cases
+from accuracy import hf_cases, trl_cases, verl_cases
 from dry_peaks import PACKAGES
 from evidence import STEPS, Evidence
 
@@ -22,11 +22,13 @@ COPIES = ("frozen adapter, DPO", "frozen adapter, GRPO")
 EVIDENCE = Evidence(
     "framework-runs",
     of=(
-        *("accuracy.trl_runs", "accuracy.verl_runs", "planner.dryrun.run.execute"),
+        *("accuracy.trl_runs", "accuracy.verl_runs", "accuracy.hf_runs"),
+        *("planner.dryrun.run.execute", "planner.frameworks.hf_trainer.run.step"),
         *("planner.frameworks.trl.run.step", "planner.frameworks.verl.run.step", *STEPS),
     ),
     kinds=dict.fromkeys((*trl_cases.LIVE, *WITHOUT_PACKAGES, *OFFLOADED, SHARDED, *COPIES), "trl")
-    | dict.fromkeys(verl_cases.LIVE, "verl"),
+    | dict.fromkeys(verl_cases.LIVE, "verl")
+    | dict.fromkeys(hf_cases.LIVE, "hf_trainer"),
     within=1e-3,
 )
 

@@ -101,7 +101,7 @@ def without_exporter_or_trainer_it_is_refused_with_a_sentence(copy: Path) -> Non
     said = run(copy, "-m", "planner", "launch", query, "--framework", "made_up", status=2)
     assert "has no exporter" in said
     said = run(copy, "-m", "planner", "estimate", f"{query}&method=sft", status=2)
-    assert "Made Up has no trainer for SFT. Set framework to plain or trl." in said
+    assert "Made Up has no trainer for SFT. Set framework to plain or trl or hf_trainer." in said
 
 
 MADE_UP = "framework=made_up&model=Qwen/Qwen2.5-0.5B&gpus=1"

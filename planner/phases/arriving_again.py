@@ -44,7 +44,8 @@ def instants(
     that nothing sends there finds the embedding's buffer, which the first layer has asked for, and
     waits for no weights.
     """
-    if not units.head_by_loss(scene, role) or gathered.layers_stay(scene, role):
+    sends = units.apart(scene, role) and role.adapters > 0
+    if not sends or gathered.layers_stay(scene, role):
         return
     recomputes = scene.plan.gradient_checkpointing != "none"
     if not (recomputes or activations.embeds_with_gradient(scene, role)):

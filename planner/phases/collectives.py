@@ -49,15 +49,23 @@ def at_layer(
 
 
 def at_head(
-    scene: Scene, role: Role, *, backward: bool = False, trains: bool = False
+    scene: Scene,
+    role: Role,
+    *,
+    backward: bool = False,
+    trains: bool = False,
+    asks: bool = True,
 ) -> tuple[Term, ...]:
-    """Gathered weights while head and loss compute, or go backward."""
+    """Gathered weights while head and loss compute, or go backward.
+
+    ``asks`` says that whoever goes backward has asked for the layer before it.
+    """
     stay = gathered.layers_stay(scene, role)
     left = not backward and gathered.finds_gathered(scene, role, trains)
     divided = units.tables_apart(scene, role) == units.BOTH
     own = (gathered.table(scene, role),) if divided and not stay else ()
     # A backward whose layers are still whole has nothing to gather ahead.
-    arriving: Arriving = "" if backward and stay else "layer"
+    arriving: Arriving = "" if backward and (stay or not asks) else "layer"
     if units.apart(scene, role) and not (backward or units.head_by_loss(scene, role)):
         arriving = "head"
     elif stay and not backward and found.by_reference(scene, role):
@@ -90,7 +98,10 @@ def beside_loss(
     outside = vocabulary.loss_code(scene).outside_model and not inside
     outside = outside and (role.value_head or vocabulary.path(scene) == "full")
     if not (scene.fsdp and outside) or gathered.wrapped_whole(scene, role):
-        return at_head(scene, role, backward=backward, trains=trains)
+        # A head's unit hears of the backward by its logits' gradient, which the loss makes first.
+        made = vocabulary.path(scene) in vocabulary.MATERIALISED and not role.value_head
+        asks = inside or not (units.head_stays(scene) and made)
+        return at_head(scene, role, backward=backward, trains=trains, asks=asks)
     if gathered.root_stays(scene, role):
         layers = gathered.layers_stay(scene, role) * role.arch.layers
         return _around(scene, role, layers, "", head=True)

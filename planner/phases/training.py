@@ -248,7 +248,8 @@ def at_head(
     """An instant of the loss, or of its backward, beside all that is alive meanwhile."""
     # After the forward its autocast context has ended: of its copies the head's is saved.
     recomputes = scene.plan.gradient_checkpointing != "none"
-    copied = recomputes and not backward
+    ended = backward or loss.name == logits.RETURNED
+    copied = recomputes and not ended
     whole = not casts_tiles(scene, role)
     inside = role.value_head or loss.name in logits.INSIDE_MODEL
     return Instant(
@@ -264,7 +265,7 @@ def at_head(
             ),
             *(() if backward else left(scene, role)),
             activations.inside_final_norm(scene, role),
-            positions.while_scoring(scene, role, forward=not backward, inside=inside),
+            positions.while_scoring(scene, role, forward=not ended, inside=inside),
             activations.weight_copies(scene, role, layers=copied, head=whole),
             collectives.beside_loss(scene, role, inside, backward=backward, trains=True),
         ),

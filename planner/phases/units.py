@@ -9,6 +9,7 @@ from __future__ import annotations
 from planner.numeric import Num, round_up
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.plan.loss import path_of
 from planner.values.sharding import sharding_of
 
 
@@ -35,9 +36,11 @@ def head_by_loss(scene: Scene, role: Role) -> bool:
     In an untied model that peft has wrapped accelerate 1.15 finds no final norm
     (``_find_final_norm`` looks for it where the model itself has it), and the unit is the head
     alone, which nobody calls. TRL's fused head reads its weight (``full_tensor``), as it is stored
-    and without a buffer, and nothing but the loss's own backward holds that.
+    and without a buffer, and nothing but the loss's own backward holds that. Where the model makes
+    logits it calls its head.
     """
-    return apart(scene, role) and role.adapters > 0
+    reads = path_of(scene.plan) not in ("full", "response")
+    return apart(scene, role) and role.adapters > 0 and reads
 
 
 def trained_at_end(scene: Scene, role: Role) -> int:

@@ -13,6 +13,7 @@ from planner.plan import Plan
 from planner.plan.loss import loss_of, path_of
 from planner.plan.methods import method_of
 from planner.values.loss_code import CROSS_ENTROPY, LossCode
+from planner.values.sharding import sharding_of
 
 MATERIALISED = ("full", "response")
 """Paths that make all scored logits at once."""
@@ -92,6 +93,8 @@ def _head(
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.
         scored = scored - rows
+    widened = autocasts or plan.dtype == "fp32"
+    returned = gradient and sharding_of(plan).ddp and scene.framework.ddp_copies_output(plan)
     return Head(
         tokens=scored,
         rows=rows,
@@ -110,6 +113,7 @@ def _head(
         compiled_entropy=compiled,
         copied_logits=loss.copies_padded_logits and plan.batch_shape != "packed",
         dtype=plan.dtype,
+        copied_output=("fp32" if widened else "half") if returned else "",
         chunk_tokens=plan.chunk_tokens,
         chunk_compile=plan.chunk_compile,
         temperature_scaled=scene.setup.temperature != 1.0,

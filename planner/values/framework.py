@@ -171,6 +171,9 @@ class Framework:
     """8-bit optimizers of bitsandbytes are asked for fp32 moments of embeddings."""
     reduces_once_an_update: bool = False
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
+    ddp_copies_output: Callable[[Any], bool] = lambda plan: False
+    """Whether DDP looks for weights without gradient, of anything with a plan's fields: it then
+    copies every output of the model that has one, logits among them."""
     pads_rollout: bool = False
     """Rows that a GPU sampled are padded to the longest of them all, not of their micro-batch."""
     pads_micro_batches: bool = False

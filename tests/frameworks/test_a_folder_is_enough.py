@@ -58,7 +58,7 @@ from planner.wording.choices import name, versions
 plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B")
 assert plan.framework_version == "7" and plan.micro_batch_size == 2, plan
 assert from_query(to_query(plan)).plan == plan
-assert choices("framework") == ("plain", "trl", "verl", "made_up")
+assert choices("framework") == ("plain", "trl", "verl", "hf_trainer", "made_up")
 assert name("framework", "made_up") == "Made Up"
 assert versions("framework_version", "made_up") == ("7",)
 said = stand_in(plan)
@@ -70,7 +70,7 @@ assert problems[0].message == "Made Up has no trainer for PPO.", problems
 _, problems = try_plan({"framework": "made_up", "framework_version": "6"})
 assert problems[0].fix == "Choose one of 7.", problems
 _, problems = try_plan({"framework": "else"})
-assert "choose one of plain, trl, verl, made_up" in problems[0].message, problems
+assert "choose one of plain, trl, verl, hf_trainer, made_up" in problems[0].message, problems
 assert "planner.frameworks.made_up.exporter" not in sys.modules
 print("walked")
 """

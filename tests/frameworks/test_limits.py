@@ -23,7 +23,8 @@ from planner.plan.relevance import without_effect
     ("name", "method", "sentence", "fix"),
     [
         ("trl", "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to plain or verl."),
-        ("verl", "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl."),
+        ("verl", "sft", "verl's SFT trainer is not planned.",
+         "Set framework to plain or trl or hf_trainer."),
         ("verl", "dpo", "verl has no DPO trainer.", "Set framework to plain or trl."),
         ("trl", "grade", "TRL has no trainer for GRADE.", "Set framework to plain."),
         ("verl", "grade", "verl has no trainer for GRADE.", "Set framework to plain."),
@@ -38,8 +39,8 @@ def test_a_method_that_a_framework_cannot_train_is_refused_with_those_that_can(
 
 
 def test_frameworks_have_the_order_of_lists() -> None:
-    assert tuple(frameworks()) == choices("framework") == ("plain", "trl", "verl")
-    assert exported() == ("plain", "trl", "verl")
+    assert tuple(frameworks()) == choices("framework") == ("plain", "trl", "verl", "hf_trainer")
+    assert exported() == ("plain", "trl", "verl", "hf_trainer")
 
 
 @pytest.mark.parametrize("name", ["openrlhf", "slime", "", "TRL", "../trl"])
@@ -47,9 +48,9 @@ def test_a_name_that_is_no_framework_is_refused_with_those_that_are(name: str) -
     plan, problems = try_plan({"framework": name})
     assert plan is None
     text = " ".join(problem.sentence for problem in problems if problem.field == "framework")
-    assert "choose one of plain, trl, verl." in text
+    assert "choose one of plain, trl, verl, hf_trainer." in text
     assert ("not planned yet" in text) == (name == "openrlhf")
-    with pytest.raises(ValueError, match=r"framework is .*plain, trl, verl"):
+    with pytest.raises(ValueError, match=r"framework is .*plain, trl, verl, hf_trainer"):
         framework_named(name)
 
 

@@ -18,8 +18,10 @@ from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from framework_runs import WITHOUT_PACKAGES, real_and_dry
 from planner.estimate import estimate
+from planner.frameworks.hf_trainer.run import eight_bit
+from planner.frameworks.hf_trainer.run import packages as below
 from planner.frameworks.trl import FRAMEWORK, own_step
-from planner.frameworks.trl.run import eight_bit, packages
+from planner.frameworks.trl.run import packages
 from planner.launch.export import export
 from planner.plan.frameworks import OWN
 
@@ -66,13 +68,17 @@ def _nothing(*_: Any, **__: Any) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("seam", "name"),
-    [("_collated", "SFT, packed"), ("bitsandbytes", "SFT, 8-bit AdamW"), ("cached", KEPT[3])],
+    ("where", "seam", "name"),
+    [
+        (packages, "_collated", "SFT, packed"),
+        (below, "bitsandbytes", "SFT, 8-bit AdamW"),
+        (packages, "cached", KEPT[3]),
+    ],
 )
 def test_nothing_runs_without_a_seam(
-    seam: str, name: str, monkeypatch: pytest.MonkeyPatch
+    where: Any, seam: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packages, seam, _nothing)
+    monkeypatch.setattr(where, seam, _nothing)
     changes = {**NAMED[name].changes, "dtype": "bf16", "master_dtype": "fp32"}
     with pytest.raises((RuntimeError, ImportError, ValueError, NotImplementedError, TypeError)):
         dry_peaks(replace(NAMED[name], changes=changes))
@@ -81,7 +87,7 @@ def test_nothing_runs_without_a_seam(
 def test_a_cpu_has_no_fp16_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     case = NAMED["SFT, fp16"]
     halves = dry_peaks(case)
-    monkeypatch.setattr(packages, "scaled", _nothing)
+    monkeypatch.setattr(below, "scaled", _nothing)
     assert dry_peaks(case)["policy forward"] > 1.03 * halves["policy forward"]
 
 

@@ -23,8 +23,9 @@ from planner.dryrun.logs.log import EMPTY_CACHE
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
+from planner.frameworks.hf_trainer.run import told
 from planner.frameworks.trl import FRAMEWORK, own_step
-from planner.frameworks.trl.run import made, seams, step, told
+from planner.frameworks.trl.run import made, seams, step
 from planner.plan import Plan
 from planner.plan.frameworks import OWN
 from planner.setup.setup import setup_of
@@ -58,7 +59,7 @@ def test_the_closed_form_is_what_trl_does(case: Case) -> None:
 @pytest.mark.parametrize(
     ("seam", "name"),
     [
-        ("_devices", "SFT"),
+        ("devices", "SFT"),
         ("_models", "SFT"),
         ("_autocast", "SFT"),
         ("_lists", "GRPO"),

@@ -72,6 +72,15 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         ),
         "temperature": "neither GRADE nor DPO samples with an engine's temperature",
     },
+    "hf_trainer": {
+        **dict.fromkeys((*ENGINE, "temperature"), "SFT samples nothing"),
+        **dict.fromkeys(("kl", "entropy", "reference", "reward", "critic"), "SFT has none"),
+        **dict.fromkeys(("critic_model", "reward_model"), "SFT has none"),
+        **dict.fromkeys(("logprob_micro_batch_size", "validation_response_tokens"), "SFT has none"),
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "whole logits have no chunks"),
+        "logits_dtype": "transformers' loss is in fp32",
+        "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
+    },
 }
 """Fields that change nothing in what a framework runs."""
 
@@ -93,7 +102,7 @@ ENGINES = ("trl", "verl")
 def test_frameworks_are_the_modules_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert exported() == ("plain", "trl", "verl")
+    assert exported() == ("plain", "trl", "verl", "hf_trainer")
     folder = tmp_path / "another"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -115,7 +124,7 @@ def test_frameworks_are_the_modules_of_the_package(
     try:
         for each in asked:
             each.cache_clear()
-        assert exported() == ("plain", "trl", "verl", "another")
+        assert exported() == ("plain", "trl", "verl", "hf_trainer", "another")
         assert export(Plan(), "another").version == "3"
         [told] = export(Plan(), "another").notes
         assert "nobody has read Another's training loop" in told
@@ -123,7 +132,7 @@ def test_frameworks_are_the_modules_of_the_package(
         monkeypatch.undo()
         for each in asked:
             each.cache_clear()
-    assert exported() == ("plain", "trl", "verl")
+    assert exported() == ("plain", "trl", "verl", "hf_trainer")
 
 
 def test_one_plan_exports_to_every_framework() -> None:
@@ -164,7 +173,7 @@ def test_a_script_is_found_where_nobody_chose_the_framework(
 
 
 def test_an_unknown_framework_is_refused() -> None:
-    with pytest.raises(ValueError, match="Choose plain or trl or verl"):
+    with pytest.raises(ValueError, match="Choose plain or trl or verl or hf_trainer"):
         export(Plan(), "../trl")
 
 
@@ -179,7 +188,9 @@ def test_obstacles_name_field_reason_and_fix() -> None:
 def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that no exporter looks at would be dropped silently."""
     # The estimate that a program's preflight knows looks at every field.
-    monkeypatch.setattr("planner.frameworks.plain.exporter.predictions", lambda plan: ())
+    for folder in ("plain", "hf_trainer"):
+        name = f"planner.frameworks.{folder}.exporter.predictions"
+        monkeypatch.setattr(name, lambda plan: ())
 
     class Watched:
         def __init__(self, plan: Plan) -> None:
@@ -209,6 +220,10 @@ def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPat
         "plain": (
             Plan(method="grade", gpus=1, finetuning="lora"),
             Plan(method="dpo", gpus=1, reference="cached-logprobs"),
+        ),
+        "hf_trainer": (
+            Plan(method="sft", framework="hf_trainer", gpus=8),
+            Plan(method="sft", framework="hf_trainer", gpus=8, finetuning="lora", liger=True),
         ),
     }
     for framework in exported():
@@ -341,7 +356,8 @@ def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
     assert "Export it to Plain PyTorch or verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
-    assert "Export it to Plain PyTorch or TRL." in why_not(Plan(method="sft"), "verl")[0]
+    said = why_not(Plan(method="sft"), "verl")[0]
+    assert "Export it to Plain PyTorch, TRL or Transformers Trainer." in said
     intuitor = Plan(method="intuitor")
     for framework in set(exported()) - {"trl"}:
         assert obstacles(intuitor, framework)[0].field == "method"

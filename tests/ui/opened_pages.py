@@ -9,7 +9,10 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("plan", "import", "scaling", "recommend", "compare", "trial", "launch", "examples", "formulas")
+PAGES = (
+    *("plan", "import", "scaling", "recommend", "compare", "trial", "launch", "examples"),
+    "formulas",
+)
 
 
 def opened(page: str = "plan", **query: str) -> AppTest:

@@ -25,7 +25,7 @@ from planner.formulas.logits import (
     tiles,
     values,
 )
-from planner.formulas.logits.head import INSIDE_MODEL, Head
+from planner.formulas.logits.head import INSIDE_MODEL, RETURNED, Head
 from planner.formulas.logits.kept import (
     SHIFTED_LABELS,
     embedding_backward,
@@ -49,6 +49,7 @@ from planner.values.loss_code import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
     "INSIDE_MODEL",
+    "RETURNED",
     "Head",
     "backward_instants",
     "cast_gradients",

@@ -15,6 +15,9 @@ from planner.values.loss_code import PATHS, LossCode
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
 """Instants of the model itself, where a framework scores its output outside of it."""
 
+RETURNED = "copy of the model's output"
+"""The instant of a training forward at which the model itself, and its autocast, have ended."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
@@ -56,6 +59,9 @@ class Head:
     """The weight alone is in fp32, and what a tile multiplies of it is cast."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
+    copied_output: str = ""
+    """``half`` or ``fp32``: the format of the logits that a wrapper around the model copies; empty
+    where nothing copies what the model returns."""
     chunk_tokens: Num | None = None
     """Rows of a chunk where the head is multiplied chunk by chunk; verl's 512 where not told."""
     chunk_compile: bool = False

@@ -20,13 +20,13 @@ from planner.frameworks.trl.sampled import (
 from planner.frameworks.trl.settings import training_settings
 from planner.launch import reward
 from planner.launch.bundle.environment import environment_file, reading
-from planner.launch.huggingface.accelerate import ACCELERATE, accelerate_files
-from planner.launch.huggingface.processes import nodes, training_gpus, zero
+from planner.launch.huggingface.accelerate import accelerate_files
+from planner.launch.huggingface.processes import training_gpus, zero
+from planner.launch.huggingface.starting import started
 from planner.launch.huggingface.table import written
 from planner.launch.huggingface.training import BITSANDBYTES, optimizer
 from planner.launch.launch import ONLINE, Launch, LaunchFile
 from planner.launch.script import (
-    Expanded,
     chosen,
     command,
     expand,
@@ -116,20 +116,9 @@ def _shares_a_node(plan: Plan) -> bool:
 def _script(
     plan: Plan, about: tuple[str, ...], program: str, flags: tuple[str, ...]
 ) -> str:
-    lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
-    lines += weights_lines(plan)
-    words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
-    if nodes(plan) > 1:
-        lines += [
-            required("NODE_RANK", f"the number of this node, 0 to {nodes(plan) - 1}"),
-            required("MASTER_ADDR", "the address of node 0"),
-            required("MASTER_PORT", "a free port of node 0"),
-        ]
-        words += [
-            *("--machine_rank", expand("", "NODE_RANK")),
-            *("--main_process_ip", expand("", "MASTER_ADDR")),
-            *("--main_process_port", expand("", "MASTER_PORT")),
-        ]
+    asked, words = started(plan)
+    about_data = required("DATASET", "the name or path of the data set to train on")
+    lines = [header(about), about_data, *weights_lines(plan), *asked]
     if program:
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
         words += [

@@ -1,24 +1,23 @@
-"""What TRL and accelerate keep in host RAM, where host and device are one memory.
+"""What TRL keeps in host RAM beside accelerate, where host and device are one memory.
 
-TRL's own ``OffloadActivations`` decides what goes, when it goes and when it is brought back; it
-knows cards only. Under FSDP2 accelerate puts torch's ``save_on_cpu`` around each layer that it
-checkpoints, and gives FSDP2 its own policy for state that stays in host RAM.
+Its own ``OffloadActivations`` decides what goes, when it goes and when it is brought back; it knows
+cards only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 from trl.models import activation_offloading
 
-from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
+from planner.frameworks.hf_trainer.run import offloading as below
+from planner.frameworks.hf_trainer.run.offloading import on_host
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -32,27 +31,17 @@ def offloading(plan: Plan, stage: Stage) -> Iterator[None]:
         stage: where, with data or without; a card does all of it itself.
     """
     with ExitStack() as stack:
-        if stage.device.type != "cuda":
-            if plan.activation_offload:
-                stack.enter_context(_activations(stage))
-            if plan.offload == "all":
-                stack.enter_context(patch("torch.distributed.fsdp.CPUOffloadPolicy", Unpinned))
-                stack.enter_context(two_memories(lambda: on_host(stage)))
+        stack.enter_context(below.offloading(plan, stage))
+        if stage.device.type != "cuda" and plan.activation_offload:
+            stack.enter_context(_activations(stage))
         yield
-
-
-def on_host(stage: Stage) -> AbstractContextManager[None]:
-    """Inside, what is made is in host RAM."""
-    return stage.tracker.on_host() if isinstance(stage, DryStage) else nullcontext()
 
 
 @contextmanager
 def _activations(stage: Stage) -> Iterator[None]:
-    saved = lambda **_: stage.saved_on_host()  # noqa: E731
     with ExitStack() as stack:
         for owner, name, value in (
             (activation_offloading, "torch", Card(stage)),
-            (checkpoint_wrapper, "save_on_cpu", saved),
             (torch.Tensor, "record_stream", lambda *_: None),
         ):
             stack.enter_context(patch.object(owner, name, value))

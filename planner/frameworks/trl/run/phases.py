@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
-from transformers import TrainerCallback
 
-from planner.values import step_phases
+from planner.frameworks.hf_trainer.run import phases
+from planner.frameworks.hf_trainer.run.phases import Mark, Region
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
 
-FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
 OLD, REFERENCE = OLD_LOG_PROBS.name, REFERENCE_LOG_PROBS.name
 
 FROZEN = "ref"
 """TRL's name of the adapter that it copies the policy's to."""
 
-Mark = Callable[[str, bool], None]
-"""Told a phase's name, and whether it begins or ends."""
-Region = Callable[[str], AbstractContextManager[None]]
-"""Inside, what is made belongs to a role."""
 
-
-class Phases(TrainerCallback):
-    """Marks a trainer's phases; one at a time, so that a pass inside a forward interrupts it."""
+class Phases(phases.Phases):
+    """Of transformers' Trainer, and passes without gradient."""
 
     def __init__(
         self,
@@ -36,67 +30,18 @@ class Phases(TrainerCallback):
         begins: Callable[[], None],
         region: Region = lambda _: nullcontext(),
     ) -> None:
-        self._mark, self._begins, self._region = mark, begins, region
-        self._now: list[str] = []
+        super().__init__(trainer, mark, begins, region)
         self._trainer = trainer
-        self._wrap(trainer, "compute_loss", FORWARD)
-        self._wrap(trainer.accelerator, "backward", BACKWARD)
-        self._wrap_update(trainer)
         if hasattr(trainer, "_get_per_token_logps_and_entropies"):
             self._wrap_scoring(trainer)
         else:
             self._hook_reference(trainer)
-        trainer.add_callback(self)
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Another optimizer step; trainers that sample begin it with a generation."""
         if hasattr(self._trainer, "_step"):
             self._trainer._step = 0
-        self._begins()
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        """Gradients are gone."""
-        self._leave()
-
-    def _enter(self, name: str) -> None:
-        if self._now:
-            self._mark(self._now[-1], False)
-        self._now.append(name)
-        self._mark(name, True)
-
-    def _leave(self) -> None:
-        self._mark(self._now.pop(), False)
-        if self._now:
-            self._mark(self._now[-1], True)
-
-    @contextmanager
-    def _phase(self, name: str, role: str = "policy") -> Any:
-        self._enter(name)
-        try:
-            with self._region(role):
-                yield
-        finally:
-            self._leave()
-
-    def _wrap(self, owner: Any, name: str, phase: str) -> None:
-        plain = getattr(owner, name)
-
-        @wraps(plain)
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            with self._phase(phase):
-                return plain(*args, **kwargs)
-
-        setattr(owner, name, marked)
-
-    def _wrap_update(self, trainer: Any) -> None:
-        """From the clipping of the gradients until they are gone."""
-        plain = trainer._clip_grad_norm
-
-        def marked(model: Any) -> Any:
-            self._enter(UPDATE)
-            return plain(model)
-
-        trainer._clip_grad_norm = marked
+        super().on_step_begin()
 
     def _wrap_scoring(self, trainer: Any) -> None:
         plain = trainer._get_per_token_logps_and_entropies

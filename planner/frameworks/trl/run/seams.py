@@ -6,27 +6,30 @@ Its constructors, ``train``, losses, log-probs, reference passes and optimizer s
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, Literal
 from unittest.mock import patch
 
 import torch
-from accelerate import Accelerator
-from accelerate.state import AcceleratorState, GradientState
 from torch._subclasses.fake_tensor import FakeTensor
-from transformers import Trainer, TrainingArguments
 from trl.kernels import chunked_logprob
 from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
 from trl.trainer import utils as trl_utils
 
+from planner.frameworks.hf_trainer.run.seams import (
+    ANSWERS,
+    Answers,
+    devices,
+    empties,
+    environment,
+    in_lists,
+)
 from planner.values.dtypes import TORCH_NAMES
 
 Head = Literal["gpu", "cpu"]
 """Which branch of TRL's fused head runs."""
-Answers = Mapping[Any, Callable[..., Any]]
 DTYPES = {name: getattr(torch, name) for name in TORCH_NAMES.values()}
 TRAINERS = (sft_trainer, dpo_trainer, grpo_trainer, rloo_trainer)
 
@@ -46,9 +49,9 @@ def seams(
         model: an empty model in a dtype, in place of a checkpoint.
         empty_cache: what to do where TRL gives cached memory back.
     """
-    emptied = patch("transformers.trainer.clear_device_cache", lambda *_, **__: empty_cache())
     with ExitStack() as stack:
-        for each in (real(device, model), _autocast(), _lists(), _padded(), emptied):
+        inside = (real(device, model), _autocast(), _lists(), _padded(), empties(empty_cache))
+        for each in inside:
             stack.enter_context(each)
         if head == "gpu":
             stack.enter_context(kernels())
@@ -58,35 +61,7 @@ def seams(
 @contextmanager
 def real(device: torch.device, model: Callable[[torch.dtype], Any]) -> Iterator[None]:
     """Of the seams those that tensors with data need as well: device, model, no engine."""
-    with _environment(), _devices(device), _models(model), engine():
-        yield
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Accelerate keeps its state in one place for a process: the next plan's may be another."""
-    with patch.dict(os.environ):
-        try:
-            yield
-        finally:
-            AcceleratorState._reset_state(reset_partial_state=True)
-            GradientState._reset_state()
-
-
-@contextmanager
-def _devices(device: torch.device) -> Iterator[None]:
-    """One device, whatever others there are: models are made on it, and nothing is moved to it."""
-
-    def there(arguments: TrainingArguments) -> torch.device:
-        _ = arguments._setup_devices  # which finds out about processes, too
-        return device
-
-    with (
-        patch.object(TrainingArguments, "device", property(there)),
-        patch.object(TrainingArguments, "n_gpu", property(lambda _: 1)),
-        patch.object(Accelerator, "device", property(lambda _: device)),
-        patch.object(Trainer, "_move_model_to_device", lambda *_: None),
-    ):
+    with environment(), devices(device), _models(model), engine():
         yield
 
 
@@ -183,22 +158,15 @@ def kernels() -> Iterator[None]:
     kernel = SimpleNamespace(cdiv=lambda count, size: -(-count // size))
     launched = _Launched()
     with (
+        in_lists(),
         patch.object(trl_utils, "_use_triton", lambda _: True),
         patch.object(chunked_logprob, "_use_triton", lambda _: True),
         patch.object(chunked_logprob, "_forward_kernel", launched),
         patch.object(chunked_logprob, "_backward_kernel", launched),
         patch.object(chunked_logprob, "triton", kernel, create=True),
         patch.object(chunked_logprob, "_addmm_fp32", added),
-        patch("torch.optim.adam._default_to_fused_or_foreach", _in_lists),
-        patch("torch.optim.sgd._default_to_fused_or_foreach", _in_lists),
-        patch("torch.nn.utils.clip_grad._has_foreach_support", lambda *_: True),
     ):
         yield
-
-
-def _in_lists(_: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """Whether one kernel updates everything, and whether lists of tensors are."""
-    return use_fused and not differentiable, not use_fused and not differentiable
 
 
 class _Launched:
@@ -223,16 +191,11 @@ def answers(scored_tokens: int) -> Answers:
     def count(mask: torch.Tensor) -> int:
         return mask.shape[0] * scored_tokens if mask.dim() == 2 else mask.numel()
 
-    def read(tensor: torch.Tensor) -> bool | int | float:
-        if tensor.dtype == torch.bool:
-            return False
-        return 1.0 if tensor.dtype.is_floating_point else 1
-
     def indexed(tensor: torch.Tensor, indices: Any) -> torch.Tensor:
         mask = indices[0] if indices else None
         if mask is None or mask.dtype != torch.bool or len(indices) > 1:
             return aten.index.Tensor(tensor, indices)  # type: ignore[no-any-return]
         return tensor.new_empty((count(mask), *tensor.shape[mask.dim() :]))
 
-    return {aten._local_scalar_dense.default: read, aten.index.Tensor: indexed}
+    return {**ANSWERS, aten.index.Tensor: indexed}
 

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import torch
-from transformers import TrainerCallback
-
-from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run.branches import four_bit
-from planner.dryrun.run.stage import DryStage, local
+from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, silent, world
+from planner.frameworks.hf_trainer.run.ranks import alone, launched
+from planner.frameworks.hf_trainer.run.told import differences
+from planner.frameworks.hf_trainer.run.watched import Configs, Models, Watched
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.packages import packages
 from planner.frameworks.trl.run.phases import Phases
-from planner.frameworks.trl.run.ranks import alone, launched
 from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
-from planner.frameworks.trl.run.told import differences
 from planner.plan import Plan
 from planner.plan.methods import method_of
-from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
-
-Configs = Mapping[str, Mapping[str, Any]]
 
 
 def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = None) -> Log:
@@ -72,76 +63,11 @@ def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage, on: On
         four_bit.adapted(trainer.model, DTYPES[plan.dtype])
     fed(trainer, [plan], lambda: wakes(plan, stage))
     scored_in_part(trainer)
-    watched = _Watched(trainer, tracker, stage, on_host=on == "gpu" and plan.offload == "all")
+    watched = Watched(trainer, tracker, stage, on_host=on == "gpu" and plan.offload == "all")
     Phases(trainer, tracker.phase, watched.step, lambda role: stage.region(role=role))
     trainer.train()
     tracker.log.notes.extend(differences(trainer, plan))
     return len(tracker.log.events)
-
-
-class Models:
-    """Models from a config in place of a checkpoint, the policy first."""
-
-    def __init__(self, plan: Plan, config: Mapping[str, Any], stage: Stage) -> None:
-        self._attention, self._config, self._stage = plan.attention, config, stage
-        self._four_bit = plan.finetuning == "qlora"
-        self._roles = ["reference", "policy"]
-
-    def made(self, dtype: torch.dtype) -> Any:
-        """The next role's, on the stage's device."""
-        role = self._roles.pop()
-        with self._stage.region(role=role, category="parameters"):
-            settings = models.settings_of(self._config, self._stage.attention(self._attention))
-            found: Any = models.language_model(self._stage, settings, dtype)
-            if self._four_bit:
-                four_bit.quantised(models.layers(found), dtype)
-                found.is_loaded_in_4bit = True
-        self._stage.labelled(role, found)
-        return found
-
-
-class _Watched(TrainerCallback):
-    """Says whose a trainer's weights, gradients and states are, once it has them."""
-
-    def __init__(
-        self, trainer: Any, tracker: Tracker, stage: DryStage, *, on_host: bool = False
-    ) -> None:
-        self._tracker, self._steps, self._on_host = tracker, 0, on_host
-        self._stage, self._trainer = stage, trainer
-        trainer.add_callback(self)
-
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """The optimizer is there, weights are sharded, and the step's memory begins."""
-        self._stage.built("policy", self._trainer.model)
-        if getattr(self._trainer, "ref_model", None) is not None:
-            self._stage.built("reference", self._trainer.ref_model)
-        optimizer = self._trainer.optimizer.optimizer
-        self._stage.optimized("policy", optimizer)
-        if self._on_host:
-            self._wait(optimizer)
-        gc.collect()
-        self._tracker.settle()
-
-    def _wait(self, optimizer: Any) -> None:
-        """State stays in host RAM, where it is updated."""
-        models = (self._trainer.model, getattr(self._trainer, "ref_model", None))
-        for model in filter(None, models):
-            self._stage.move((local(weight) for weight in model.parameters()), "host")
-        for owner, name in ((self._trainer, "_clip_grad_norm"), (optimizer, "step")):
-            setattr(owner, name, self._there(getattr(owner, name)))
-
-    def _there(self, work: Any) -> Any:
-        @wraps(work)
-        def waiting(*given: Any, **named: Any) -> Any:
-            with self._tracker.on_host():
-                return work(*given, **named)
-
-        return waiting
-
-    def step(self) -> None:
-        """Another optimizer step begins."""
-        self._tracker.log.events.append((logs.STEP, self._steps, 0))
-        self._steps += 1
 
 
 def wakes(plan: Plan, stage: Stage) -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from planner.dryrun.run.world import silent
-from planner.frameworks.trl.run import packages, ranks
+from planner.frameworks.hf_trainer.run import ranks
+from planner.frameworks.hf_trainer.run.phases import Mark
+from planner.frameworks.hf_trainer.run.told import differences
+from planner.frameworks.hf_trainer.run.watched import Configs, Models
+from planner.frameworks.trl.run import packages
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
-from planner.frameworks.trl.run.phases import Mark, Phases
+from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import real
-from planner.frameworks.trl.run.step import Configs, Models, wakes
-from planner.frameworks.trl.run.told import differences
+from planner.frameworks.trl.run.step import wakes
 from planner.plan import Plan
 from planner.steps.stage import Stage
 

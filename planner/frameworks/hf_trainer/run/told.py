@@ -1,4 +1,4 @@
-"""What TRL's trainer did, beside what the plan's setup says it does."""
+"""What a trainer did, beside what the plan's setup says it does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 
 from planner.plan import Plan
+from planner.plan.frameworks import framework_named
 from planner.setup.setup import setup_of
 from planner.steps.stage import DTYPES
 from planner.values.model_setup import ModelSetup
@@ -37,7 +38,8 @@ def differences(trainer: Any, plan: Plan) -> list[str]:
     recomputes = bool(trainer.model.is_gradient_checkpointing) or _wrapped(trainer.model)
     if recomputes != (plan.gradient_checkpointing == "full"):
         found.append(f"{'recomputes' if recomputes else 'keeps'} what the layers save")
-    return [f"TRL's trainer {one}; the estimate supposes otherwise." for one in found]
+    whose = framework_named(plan.framework).label
+    return [f"{whose}'s trainer {one}; the estimate supposes otherwise." for one in found]
 
 
 def _wrapped(model: Any) -> bool:
