@@ -175,9 +175,10 @@ def test_launch_sh_begins_a_process_for_each_gpu(tmp_path: Path) -> None:
     plan = dpo.planned(
         reference="cached-logprobs", prompts_per_step=4, prompts_per_update=4, **BOTH
     )
-    words = run(unpack(write(plan, ""), tmp_path), DATASET="/data.jsonl", OUTPUT_DIR="/out")
+    places = {"DATASET": "/data.jsonl", "OUTPUT_DIR": "/out", "MODEL": "/model"}
+    words = run(unpack(write(plan, ""), tmp_path), **places)
     begun = ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     assert words == [
-        [*begun, name, "--data", "/data.jsonl", "--output", "/out"]
+        [*begun, name, "--model", "/model", "--data", "/data.jsonl", "--output", "/out"]
         for name in ("precompute_reference.py", "train_dpo.py")
     ]
