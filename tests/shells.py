@@ -105,7 +105,7 @@ class Drawn:
             return self.one(*self.NUMBERS, name, "1", "2", "7", "0x10", "12")
         a, b = self.number(deep + 1), self.number(deep + 1)
         form = self.one(
-            *("{a} + {b}", "{a}-{b}", "{a}*{b}", "{a} / 3", "{a}%5", "({a})", "-{a}", "{a}<<2"),
+            *("{a} + {b}", "{a} - {b}", "{a}*{b}", "{a} / 3", "{a}%5", "({a})", "-{a}", "{a}<<2"),
             *("{a}>{b}", "{a} == {b}", "{a}&&{b}", "{a} ? {b} : 3", "!{a}", "{a} & 6 | 1"),
             "({a}) ** 2",
         )
@@ -232,7 +232,7 @@ class Drawn:
                     f"( {self.statements()} )",
                     f"{{ {self.statements()}\n}}",
                     f"{self.start()} | cat",
-                    f"eval \"python ev.py '${name}' {number}\"",
+                    f"eval \"python ev.py \\\"\\${name}\\\" {number}\"",
                 )
             case "list":
                 return self.one(

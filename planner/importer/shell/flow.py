@@ -468,7 +468,9 @@ def _document(flow: Flow, node: Any, here: Here) -> Word:
     start, end = here.tree.span(body)
     quoted = any(one in here.tree.text(opened) for one in "'\"\\")
     expander = flow.expander(here)
+    before = flow.state.copied()
     word = expander.document(start, end, quoted)
+    flow.state.restore(before)  # bash expands it in the process that reads it
     flow.state.note(expander.dropped)
     return expander.without_tabs(word) if node.children[0].type == "<<-" else word
 

@@ -11,3 +11,7 @@ python o && cat <<-EOF > g && python p
 	a
 	EOF
 python q <<< "x" r
+M=4; cat > h <<EOF
+$((--M))
+EOF
+python s $M
