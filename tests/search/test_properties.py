@@ -14,8 +14,8 @@ import pytest
 from evidence import ROOT, Evidence, named
 from planner.plan import Plan, choices
 from planner.plan.chosen import followed
-from planner.plan.frameworks import frameworks
 from planner.plan.presets import presets
+from planner.plan.trainers import able
 from planner.search import search
 from planner.search.judging import rows_of
 from planner.search.pool import Candidate, Pool
@@ -178,7 +178,7 @@ EVIDENCE = Evidence(
     ),
     kinds={f"freedom, {plan}, {goal}": "freedom" for plan in PLANS for goal in GOALS}
     | {f"edits, {key}, {goal}, {len(more)} more": "edits" for key, goal, more in CASES}
-    | {f"longest, {framework}": "longest" for framework in frameworks()},
+    | {f"longest, {framework}": "longest" for framework in able("grpo")},
     within=1e-9,
     closed_form=True,
 )
@@ -191,7 +191,7 @@ def longest(plan: Plan) -> dict[str, int]:
     return {name: one.plan.response_tokens for name, one in named if name != "knee"}
 
 
-@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("framework", able("grpo"))
 def test_the_longest_response_is_found_in_every_framework(framework: str) -> None:
     """Token budgets of the longest rows that are tried would be more than a plan can say."""
     plan = Plan(**followed(presets()["grpo-7b@1"].plan.model_dump(), {}, {"framework": framework}))

@@ -13,10 +13,11 @@ from streamlit.testing.v1 import AppTest
 from planner.launch.export import export, following
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
-from planner.plan.frameworks import exported, frameworks
+from planner.plan.frameworks import frameworks
 from planner.plan.presets import presets
 from planner.plan.query import to_query
 from planner.plan.rules import IMPOSSIBLE, UNMODELLED
+from planner.plan.trainers import exporting
 from planner.rule import Rule
 from planner.ui.state import draft as drafts
 from planner.wording.fields import TEXTS, help_text, label, labelled
@@ -137,7 +138,7 @@ MORE: tuple[dict[str, Any], ...] = (
     {"model": "Qwen/Qwen3-30B-A3B", "rollout_tensor_parallel": 2, "rollout_expert_parallel": True},
 )
 """Choices with which every option is written that a word names."""
-WORDED = [name for name in exported() if frameworks()[name].words]
+WORDED = [name for name in exporting("grpo") if frameworks()[name].words]
 
 
 @pytest.mark.parametrize("name", WORDED)

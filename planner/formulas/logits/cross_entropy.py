@@ -22,6 +22,8 @@ def loss(run: Run) -> Scored:
     """Upcast, labels padded by one per row and shifted, cross entropy."""
     made = op.capped(run)
     logits = op.upcast(run, made, "fp32")
+    returned = [made] * bool(run.head.copied_output)
+    del made
     padded = [*run.numbers("int64"), *run.numbers("int64", of=PER_ROW)]
     # Several rows make the shifted labels a copy; one row leaves them a view of the padded ones.
     labels = run.numbers("int64") if run.again else padded
@@ -30,11 +32,10 @@ def loss(run: Run) -> Scored:
     saved = [*labels, *run.numbers("fp32", of=SCALAR)]
     found = op.unary(run, logs, SCALAR, LOSS_GRADIENT, saved=saved)
     del logits, logs
-    if run.head.copied_output:
+    if returned:
         # Autocast's wrapper widens the logits; DDP that looks for unused weights copies them.
         run.at(RETURNED)
-        output = op.upcast(run, made, run.head.copied_output)
-        del made
+        output = op.upcast(run, returned.pop(), run.head.copied_output)
         run.named.clear()
         op.unary(run, output, WIDE_LOGITS, LOGITS_GRADIENT, label=RETURNED)
     return Scored(loss=found)
