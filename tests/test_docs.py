@@ -110,7 +110,7 @@ def test_the_readme_is_short_and_names_every_page() -> None:
 def test_every_command_and_setting_is_in_its_page() -> None:
     page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
     for command in COMMANDS:
-        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        name = command.__name__.rpartition(".")[2].replace("_", "-").strip("-")
         assert f"planner {name}" in page, name
     for file in (ROOT / "planner").rglob("*.py"):
         for name in re.findall(r'"(HEADROOM_[A-Z_]+)"', file.read_text("utf-8")):

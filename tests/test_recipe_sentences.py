@@ -245,6 +245,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "configs, stage, mark, begins, *, several)`.": FRAMEWORK,
         "These files are required if the framework's loss has a path that is in "
         "`planner/formulas/logits/` but not in our step.": "tests/frameworks/test_verl_step.py",
+        "A `log.py` with `read(log)` reads the lines that its trainers print "
+        "(`planner/importer/logs/reading.py`).": "tests/importer/test_logs.py",
         "`LossCode.paths` lists the losses that the framework has itself.": (
             "tests/plan/test_loss.py"
         ),

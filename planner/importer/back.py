@@ -80,8 +80,8 @@ def _changes(
         entry = given.get(row.name)
         if entry is not None and entry.place is None:
             notes.append(
-                f"{row.name} is put together of several values, which stay as they are: make it "
-                f"{new}."
+                f"{row.name} is put together of several values, and none of them was changed: make "
+                f"it {new}."
             )
         elif entry is not None and new is None:
             notes.append(f"{row.name} is no longer needed: take it out.")

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable
 
 STARTED_BY: tuple[tuple[str, str], ...] = (
     (r"openrlhf(\.cli)?\.", "OpenRLHF"),
-    (r"^(swift|megatron) (sft|pt|rlhf|rollout|infer)$|^swift(\.|/)", "ms-swift"),
+    (r"^(swift|megatron) \w+$|^swift(\.|/)", "ms-swift"),
     (r"^llamafactory-cli|^llamafactory|(^|/)src/train\.py$", "LLaMA-Factory"),
     (r"^axolotl|axolotl\.cli", "axolotl"),
     (r"skyrl(_train|_gym|\.)?", "SkyRL"),
-    (r"nemo_rl|(^|/)examples/run_(grpo|sft|dpo|ppo|distillation)\w*\.py$", "NeMo-RL"),
+    (r"nemo_rl|(^|/)examples/run_\w+\.py$", "NeMo-RL"),
     (r"^(rl|trainer|inference|prime-rl)$|prime_rl", "prime-rl"),
     (r"slime", "slime"),
     (r"areal", "AReaL"),
@@ -29,7 +29,7 @@ STARTED_BY: tuple[tuple[str, str], ...] = (
 SAID_BY: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"stage", "finetuning_type", "cutoff_len"}), "LLaMA-Factory"),
     (frozenset({"base_model", "micro_batch_size", "sequence_len"}), "axolotl"),
-    (frozenset({"policy", "grpo", "loss_fn"}), "NeMo-RL"),
+    (frozenset({"policy", "loss_fn", "cluster"}), "NeMo-RL"),
     (frozenset({"trainer", "orchestrator"}), "prime-rl"),
     (frozenset({"train_type", "rlhf_type"}), "ms-swift"),
     (frozenset({"recipe", "tokenizer", "_component_"}), "torchtune"),

@@ -100,8 +100,8 @@ _ROLLOUT: tuple[Row, ...] = (
      "nodes.", "both"),
     ("full_determinism", False, 27, "Deterministic kernels are slower.", "seconds"),
     ("ignore_eos", False, 49, "Every response runs to its limit: seconds rise.", "seconds"),
-    ("cudagraph_capture_sizes", None, 58, "Fewer captured sizes hold less memory outside the "
-     "engine's share.", "memory"),
+    ("cudagraph_capture_sizes", None, 58, "Fewer captured sizes hold less memory beside "
+     "what gpu_memory_utilization gives.", "memory"),
     ("data_parallel_size", 1, 67, "Engines work together on more GPUs: each keeps whole weights "
      "besides its experts.", "both"),
     ("pipeline_model_parallel_size", 1, 75, "The engine's layers are spread over stages: weights "

@@ -150,7 +150,7 @@ SOURCES = (
         )
         for name, default, line, otherwise in (
             ("standalone_gpu_memory_utilization", None, 186,
-             "An engine on GPUs of its own takes another share of them."),
+             "An engine on dedicated GPUs takes another part of them."),
             ("limit_images", None, 257,
              "The engine plans room for images: memory rises; plans are of text."),
         )
