@@ -159,7 +159,7 @@ def test_what_it_cannot_do_is_refused_with_the_field_and_the_fix(
         ({"dtype": "fp16", "master_dtype": "none"}, "master_dtype"),
         ({"finetuning": "lora", "master_dtype": "none"}, "master_dtype"),
         ({"sharding": "fsdp2", "reduce_dtype": "fp32"}, "reduce_dtype"),
-        ({"sharding": "ddp", "offload": "optimizer"}, "offload"),
+        ({"sharding": "ddp", "offload": "optimizer-between-phases"}, "offload"),
         ({"sharding": "fsdp1", "optimizer": "adamw-8bit"}, "optimizer"),
         ({"eval_steps": 5}, "eval_steps"),
     ],
