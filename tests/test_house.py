@@ -12,12 +12,12 @@ import pytest
 import house
 
 CEILINGS = {
-    "files": 823,
-    "lines": 99_684,
-    "statements": 47_192,
-    "syntax nodes": 612_306,
+    "files": 962,
+    "lines": 115_927,
+    "statements": 55_651,
+    "syntax nodes": 727_772,
     "instants listed by hand": 58,
-    "fields of a framework": 91,
+    "fields of a framework": 92,
     "GRPO: files, cold": 131,
     "GRPO: functions, cold": 1_125,
     "GRPO: files, warm": 116,
