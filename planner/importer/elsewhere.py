@@ -37,6 +37,12 @@ SAID_BY: tuple[tuple[frozenset[str], str], ...] = (
 )
 """Names that a configuration has together, two at least, and whose it is."""
 
+BESIDE: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"compute_environment", "distributed_type", "num_processes"}), "accelerate"),
+    (frozenset({"zero_optimization", "train_batch_size", "bf16", "fp16"}), "DeepSpeed"),
+)
+"""The same of files that go with a script, and make no run by themselves."""
+
 
 def trainer_of(program: str, imports: Iterable[str] = ()) -> str:
     """Whose trainer a program is, by its name and what it imports; empty: nobody's known here."""
@@ -49,5 +55,14 @@ def trainer_of(program: str, imports: Iterable[str] = ()) -> str:
 
 def configured_for(names: Collection[str]) -> str:
     """Whose configuration has settings of these names at its top; empty: nobody's known here."""
-    best = max(SAID_BY, key=lambda each: len(each[0] & set(names)))
+    return _closest(names, SAID_BY)
+
+
+def beside_of(names: Collection[str]) -> str:
+    """Whose file it is that goes with a script; empty: nobody's known here."""
+    return _closest(names, BESIDE)
+
+
+def _closest(names: Collection[str], known: Iterable[tuple[frozenset[str], str]]) -> str:
+    best = max(known, key=lambda each: len(each[0] & set(names)))
     return best[1] if len(best[0] & set(names)) >= 2 else ""

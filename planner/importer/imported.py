@@ -179,6 +179,8 @@ def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) ->
             f"{programs}: what this trains is not known. Give its source as well, or the script "
             f"of a trainer that is planned: {labels}."
         )
+    elif owner := elsewhere.beside_of(tops):
+        said = f"This is {owner}'s part of a run. Give the script that starts it as well."
     else:
         return Imported(texts={})
     return Imported(texts={}, trainer=trainer, reading=reading, notes=(said,))

@@ -146,6 +146,14 @@ def test_another_trainer_is_named_and_judged_by_nobody() -> None:
     assert "--actor.x" in [one.name for one in found.reading.unknown]
 
 
+def test_a_launcher_s_file_alone_asks_for_its_script() -> None:
+    found = imported({"fsdp.yaml": TRL["fsdp.yaml"]})
+    assert found.plan is None
+    assert found.notes == (
+        "This is accelerate's part of a run. Give the script that starts it as well.",
+    )
+
+
 def test_a_message_under_the_script() -> None:
     found = imported({"run.sh": VERL, "printed": OOM}, ALL_SAID)
     assert found.plan is not None

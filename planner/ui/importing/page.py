@@ -48,7 +48,7 @@ def _read(found: Imported) -> None:
         st.markdown(
             f":material/check_circle: **{plain(whole_subject(found.plan))}**"
         )
-    elif not found.errors and not found.logs and not DECISIVE & {*found.asks}:
+    elif not (found.errors or found.logs or found.notes or DECISIVE & {*found.asks}):
         doubt(_nothing(found))
     for problem in found.problems:
         doubt(problem.sentence)
