@@ -250,7 +250,7 @@ def answered(found: Imported) -> Footprint:
     footprint = estimate(found.plan)
     if not found.left_out:
         return footprint
-    named = [f"{name} {text[:40]}".strip() for name, text, _ in found.left_out]
+    named = [f"“{name}” {text[:40]}".strip() for name, text, _ in found.left_out]
     moves = [
         (why or MOVES.get(name, NOT_KNOWN)).rstrip(".") for name, _, why in found.left_out
     ]

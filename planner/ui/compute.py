@@ -95,7 +95,7 @@ def _whole(plan: Plan, found: Footprint) -> Footprint:
     reading = session.reading()
     why = {**MOVES, **dict(reading.moves if reading else ())}
     named = [
-        f"{short_label(name) if name in FIELDS else name} {text[:40]}".strip()
+        f"{short_label(name) if name in FIELDS else f'“{name}”'} {text[:40]}".strip()
         for name, text in left_out.items()
     ]
     return incomplete(found, named, [why.get(name, NOT_KNOWN) for name in left_out])

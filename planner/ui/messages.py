@@ -56,6 +56,8 @@ def _to_correct(reading: Reading) -> None:
     )
     parts = read_count(count, "part")
     st.markdown(f":material/link_off: **{parts} of this {reading.of} could not be used.** {lead}")
+    if reading.of == "import":  # the verdict of every page names each, and what it does
+        return
     _list(reading.problems[:SHOWN])
     if count > SHOWN:
         with st.expander(f"{count - SHOWN} more"):
