@@ -266,7 +266,7 @@ def test_sweeps_count_pairs() -> None:
         assert row["step_seconds"] == pytest.approx(one.step_seconds)
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl"])
-def test_where_no_framework_exports_it_the_programs_are_named(framework: str) -> None:
+@pytest.mark.parametrize("framework", ["verl", "hf_trainer"])
+def test_who_exports_it_is_named_where_a_framework_does_not(framework: str) -> None:
     (reason,) = why_not(Plan(method="dpo"), framework)
-    assert reason.startswith("method: ") and "Export it to Plain PyTorch." in reason
+    assert reason.startswith("method: ") and "Export it to Plain PyTorch or TRL." in reason
