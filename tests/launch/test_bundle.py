@@ -27,6 +27,7 @@ PLANS: dict[str, Plan] = {
     "plain": fitted(Plan(method="dpo", model="Qwen/Qwen2.5-0.5B", gpus=1), "plain"),
     "trl": fitted(Plan(framework="trl", gpus=16), "trl"),
     "verl": fitted(Plan(framework="verl", gpus=16, **FLASH_3), "verl"),
+    "hf_trainer": fitted(Plan(method="sft", framework="hf_trainer", gpus=16), "hf_trainer"),
 }
 
 
@@ -42,7 +43,7 @@ def test_a_bundle_is_the_same_bytes_and_holds_the_common_files(framework: str, o
     if why := why_not_on(plan, first, on):
         with pytest.raises(ValueError, match="Launch it by slurm or on the machines"):
             export(plan, framework, on=on)
-        assert framework == "trl" and "each of 2" in why
+        assert framework in ("trl", "hf_trainer") and "each of 2" in why
         return
     launch = export(plan, framework, on=on)
     assert as_zip(launch) == as_zip(export(plan, framework, on=on))
@@ -64,7 +65,8 @@ def test_requirements_are_pinned_lines_that_pip_reads(framework: str) -> None:
     assert all(str(one.specifier).startswith("==") or one.url for one in found.values())
     assert {"torch", "transformers"} <= set(found)
     if framework != "plain":
-        assert str(found[framework].specifier) == f"=={launch.version}"
+        package = {"hf_trainer": "transformers"}.get(framework, framework)
+        assert str(found[package].specifier) == f"=={launch.version}"
     if framework == "verl":
         assert found["flash-attn-3"].url and found["verl"].extras >= {"vllm"}
 
@@ -80,6 +82,17 @@ def test_the_plan_that_goes_along_is_the_plan(framework: str, tmp_path: Path) ->
         (row,) = [line for line in said.splitlines() if line.startswith(f"| {phase.name} |")]
         assert f" {phase.device_bytes / GIB:.1f} |" in row
     assert "https://x.example/?v=1" in said
+
+
+ROOMY = """
+import builtins, io, runpy, sys
+own, name = builtins.open, "/proc/meminfo"
+text = "MemAvailable: 999999999 kB\\n"
+builtins.open = lambda file, *a, **k: io.StringIO(text) if file == name else own(file, *a, **k)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a program on a node with host RAM for anything, whatever else this machine does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +114,7 @@ class Node:
         smi.chmod(0o755)
         where = {"PYTHONPATH": str(TESTS.parent)} if planner else {}
         done = subprocess.run(
-            [sys.executable, str(self.folder / "preflight.py")],
+            [sys.executable, "-c", ROOMY, str(self.folder / "preflight.py")],
             env={"PATH": f"{programs}:/usr/bin:/bin", "HOME": os.environ["HOME"], **where}
             | variables,
             cwd=self.folder,

@@ -357,7 +357,7 @@ def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     assert "Export it to Plain PyTorch or verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
     said = why_not(Plan(method="sft"), "verl")[0]
-    assert "Export it to Plain PyTorch, TRL or Transformers Trainer." in said
+    assert "Export it to Plain PyTorch or TRL or Transformers Trainer." in said
     intuitor = Plan(method="intuitor")
     for framework in set(exported()) - {"trl"}:
         assert obstacles(intuitor, framework)[0].field == "method"

@@ -8,6 +8,7 @@ from pathlib import Path
 from planner.frameworks.hf_trainer import FRAMEWORK, VERSION
 from planner.frameworks.hf_trainer.limits import obstacles as obstacles
 from planner.frameworks.hf_trainer.settings import settings
+from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.processes import zero
 from planner.launch.huggingface.starting import started
@@ -71,6 +72,7 @@ def write(plan: Plan, link: str) -> Launch:
         LaunchFile(name="launch.sh", text=_script(plan, about, program)),
         LaunchFile(name=program, text=program_text(FOLDER / program, _decisions(plan), about[:2])),
         *accelerate_files(plan),
+        environment_file(plan),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
     )
     return Launch(
@@ -88,14 +90,14 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
 def _script(plan: Plan, about: tuple[str, ...], program: str) -> str:
     asked, words = started(plan)
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on"), *asked]
-    if plan.expandable_segments:
-        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     words += [program, "--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR")]
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         "# The files name each other, from this folder.",
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        *reading(),
+        "python3 preflight.py",
         f'{command(words)} "$@"',
     ]
     return "\n".join(lines) + "\n"
