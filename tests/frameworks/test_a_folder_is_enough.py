@@ -78,7 +78,7 @@ print("walked")
 
 def test_plan_link_choices_and_dry_run_know_it(copy: Path) -> None:
     assert run(copy, "-c", CHECKS) == "walked\n"
-    assert "`verl` `made_up`" in run(copy, "-m", "planner", "fields")
+    assert "`hf_trainer` `made_up`" in run(copy, "-m", "planner", "fields")
 
 
 SCALARS = 2e-5
