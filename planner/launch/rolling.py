@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.launch.templates import Decision, of_fields
 from planner.plan import Plan
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
@@ -31,7 +32,7 @@ def decisions(plan: Plan) -> Iterator[Decision]:
 
 def within(plan: Plan) -> bool:
     """Whether a plan holds all weights on each GPU, and generates with the model that trains."""
-    return plan.rollout == "hf" and plan.sharding in ("none", "ddp")
+    return plan.rollout == "hf" and sharding_of(plan).replicated
 
 
 def refuse(found: Obstacles) -> None:

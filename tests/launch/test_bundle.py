@@ -153,7 +153,7 @@ def test_a_plan_that_fits_is_let_through_and_one_that_does_not_is_stopped(node: 
 
 def test_cards_that_are_not_there_or_not_ours_do_not_count(node: Node) -> None:
     status, said = node.check(80)
-    assert status == 1 and "The plan needs 2 GPUs on a node, and 1 can be used here." in said
+    assert status == 1 and "Of a node's GPUs the plan needs 2, and 1 can be used here." in said
     assert node.check()[0] == 1
     assert node.check(1, 80, 1, 80)[0] == 1
     assert node.check(1, 80, 1, 80, CUDA_VISIBLE_DEVICES="1,3")[0] == 0

@@ -23,13 +23,14 @@ from planner.launch.huggingface.resolved import (
     processes,
     sharded_by_deepspeed,
     sharding,
+    way,
 )
 from planner.launch.huggingface.table import nested, written
 from planner.launch.launch import LaunchFile
 from planner.launch.script import yaml_text
 from planner.plan import Plan
 from planner.values.setting import Setting
-from planner.values.sharding import SHARDINGS, sharding_of
+from planner.values.sharding import sharding_of
 
 ACCELERATE = "accelerate.yaml"
 PREFIX = "accelerate."
@@ -92,11 +93,11 @@ def _sharding(value: object, values: Values) -> Mapping[str, Any]:
 def _resharding(value: object, values: Values) -> Mapping[str, Any]:
     """Of FSDP2 as it is said; FSDP1 has the older word."""
     reshards = str(value).lower() not in ("false", "no")
-    return {"reshard_after_forward": reshards} if sharding(values) == "fsdp2" else {}
+    return {"reshard_after_forward": reshards} if way(values).fsdp == 2 else {}
 
 
 def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
-    if sharding(values) != "fsdp1":
+    if way(values).fsdp != 1:
         return {}
     whole = {"FULL_SHARD": True, "1": True, "SHARD_GRAD_OP": False, "2": False}
     if str(value) not in whole:
@@ -105,41 +106,41 @@ def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _offload(value: bool, values: Values) -> Mapping[str, Any]:
-    if SHARDINGS[sharding(values)].fsdp:
+    if way(values).fsdp:
         return {"offload": "all" if value else "none"}
     return {} if sharded_by_deepspeed(values) else {"offload": "none"}
 
 
 def _checkpoints(value: bool, values: Values) -> Mapping[str, Any]:
-    fsdp = SHARDINGS[sharding(values)].fsdp and value
+    fsdp = way(values).fsdp and value
     return {"gradient_checkpointing": "full" if checkpoints(values) else "none"} if fsdp else {}
 
 
 def _activations(value: bool, values: Values) -> Mapping[str, Any]:
-    fsdp = SHARDINGS[sharding(values)].fsdp
+    fsdp = way(values).fsdp
     return {"activation_offload": bool(fsdp and value) or bool(values.get("activation_offloading"))}
 
 
 def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
-    if SHARDINGS[sharding(values)].fsdp and value != "TRANSFORMER_BASED_WRAP":
+    if way(values).fsdp and value != "TRANSFORMER_BASED_WRAP":
         raise ValueError("A plan's units are layers (TRANSFORMER_BASED_WRAP); others are larger.")
     return {}
 
 
 def _saved(value: str | None, values: Values) -> Mapping[str, Any]:
-    if SHARDINGS[sharding(values)].fsdp and value not in (None, "FULL_STATE_DICT"):
+    if way(values).fsdp and value not in (None, "FULL_STATE_DICT"):
         raise ValueError("Less host RAM while it saves: each rank writes its shard.")
     return {}
 
 
 def _initialised(value: bool | None, values: Values) -> Mapping[str, Any]:
-    if sharding(values) == "zero3" and value is False:
+    if way(values).zero == 3 and value is False:
         raise ValueError("More host RAM while it loads: each rank has the whole model.")
     return {}
 
 
 def _group(value: int, values: Values) -> Mapping[str, Any]:
-    if sharding(values) != "fsdp2":
+    if way(values).fsdp != 2:
         return {}
     copies = values["accelerate.parallelism_config.parallelism_config_dp_replicate_size"]
     return {"shard_size": int(value) if int(copies) > 1 else 0}

@@ -15,7 +15,7 @@ from planner.launch.huggingface.resolved import (
     Values,
     sequences,
     sharded_by_deepspeed,
-    sharding,
+    way,
 )
 from planner.launch.huggingface.table import nested, written
 from planner.launch.launch import LaunchFile
@@ -76,7 +76,7 @@ def _offloaded(device: object, values: Values, more: object) -> Mapping[str, Any
 
 
 def _saved(value: bool, values: Values) -> Mapping[str, Any]:
-    if sharding(values) == "zero3" and not value:
+    if way(values).zero == 3 and not value:
         raise ValueError("Less while it saves: no rank has the whole model.")
     return {}
 

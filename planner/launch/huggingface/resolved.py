@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.values.dtypes import TORCH_NAMES
+from planner.values.sharding import SHARDINGS, Sharding
 
 Values = Mapping[str, Any]
 
@@ -34,6 +35,11 @@ def sharding(values: Values) -> str:
     if kind not in REPLICATED:
         raise ValueError(f"A plan's state is not shared by {kind}; set sharding by hand.")
     return REPLICATED[kind]
+
+
+def way(values: Values) -> Sharding:
+    """What that sharding is."""
+    return SHARDINGS[sharding(values)]
 
 
 def sharded_by_deepspeed(values: Values) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.launch.templates import Program, of_fields
 from planner.values.framework import Trainer
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
@@ -28,7 +29,7 @@ def _refuse(found: Obstacles) -> None:
 
 TRAINER = Trainer(
     export=Program(
-        within=lambda plan: plan.sharding in ("none", "ddp"),
+        within=lambda plan: sharding_of(plan).replicated,
         templates=lambda plan: (TEMPLATE,),
         decisions=lambda plan: of_fields(plan, {"prompts_per_step": ""}),
         refuse=_refuse,

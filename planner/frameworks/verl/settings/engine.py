@@ -18,6 +18,7 @@ from planner.frameworks.verl.settings.rows import (
 )
 from planner.plan import Plan
 from planner.values.setting import Setting
+from planner.values.sharding import SHARDINGS
 
 STRATEGY = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
 _SHARDINGS = {theirs: ours for ours, theirs in STRATEGY.items()}
@@ -79,7 +80,7 @@ def _kept(said: Said) -> Mapping[str, Any]:
 def _offload(said: Said) -> Mapping[str, Any]:
     """FSDP2's policy keeps everything in host RAM; else each part waits there between uses."""
     strategy = said[f"{ACTOR}.strategy"]
-    if truth(said[f"{FSDP}.offload_policy"]) and strategy == "fsdp2":
+    if truth(said[f"{FSDP}.offload_policy"]) and SHARDINGS[_SHARDINGS[strategy]].fsdp == 2:
         return {"offload": "all"}
     parameters = truth(said[f"{FSDP}.param_offload"])
     optimizer = truth(said[f"{FSDP}.optimizer_offload"])

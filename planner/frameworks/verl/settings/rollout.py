@@ -63,7 +63,9 @@ def _longest(value: Any, said: Said) -> Mapping[str, Any]:
 def _experts(value: Any, said: Said) -> Mapping[str, Any]:
     split, engine = whole(value), said[f"{ROLLOUT}.tensor_model_parallel_size"]
     if split not in (1, engine):
-        raise ValueError(f"Experts are planned over all {shown(engine)} GPUs of an engine or none.")
+        raise ValueError(
+            f"Experts are planned over all of an engine's GPUs or none, and it has {shown(engine)}."
+        )
     return {"rollout_expert_parallel": split > 1}
 
 

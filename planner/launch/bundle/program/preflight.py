@@ -101,7 +101,7 @@ def missing(found: list[tuple[str, int]]) -> Iterator[str]:
     """What does not fit on this node, a sentence each; prints what was compared."""
     if len(found) < PLAN["gpus_here"]:
         yield (
-            f"The plan needs {PLAN['gpus_here']} GPUs on a node, and "
+            f"Of a node's GPUs the plan needs {PLAN['gpus_here']}, and "
             f"{len(found) or 'none'} can be used here."
         )
     for name in sorted({name for name, _ in found}):
@@ -140,7 +140,7 @@ def checked_on_ray() -> list[str]:
         gpus = ray.cluster_resources().get("GPU", 0)
         return [
             f"The plan needs {nodes} nodes with {here} free GPUs each; after {JOIN_SECONDS} s the "
-            f"cluster has {gpus:g} GPUs in all."
+            f"GPUs of the cluster are {gpus:g} in all."
         ]
     found = []
     for place in range(nodes):
