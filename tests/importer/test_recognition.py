@@ -30,6 +30,10 @@ def test_a_known_ending_decides(name: str, form: str) -> None:
     assert form_of(name, TEXTS["json"]) == form
 
 
+def test_a_script_by_its_first_line_alone() -> None:
+    assert form_of("", "#!/usr/bin/env bash\n./start a.b=1\n") == "shell"
+
+
 @pytest.mark.parametrize("text", ["", "\n", "{", "[" * 100_000, "(" * 100_000, "\0", "a: " * 9])
 def test_nothing_breaks_it(text: str) -> None:
     assert form_of("", text) in (*TEXTS,)

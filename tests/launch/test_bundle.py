@@ -167,14 +167,19 @@ def test_where_headroom_is_installed_the_step_is_run_dry(node: Node) -> None:
     assert status == 1 and "GPU 0: the dry run's phase " in said, said
 
 
-def test_launch_sh_stops_before_anything_where_the_preflight_does(tmp_path: Path) -> None:
-    folder = unpack(export(SMALL, "trl"), tmp_path)
+@pytest.mark.parametrize("framework", PLANS)
+def test_launch_sh_stops_before_anything_where_the_preflight_does(
+    framework: str, tmp_path: Path
+) -> None:
+    folder = unpack(export(PLANS[framework], framework), tmp_path)
     (folder / "preflight.py").write_text("raise SystemExit('does not fit')\n")
     programs = folder / "programs"
     programs.mkdir()
-    begun = programs / "accelerate"
-    begun.write_text("#!/bin/bash\ntouch begun\n")
-    begun.chmod(0o755)
+    # A cluster of several nodes has to stand before each of them can be checked.
+    for name, does in (("accelerate", "touch begun"), ("torchrun", "touch begun"), ("ray", ":")):
+        begun = programs / name
+        begun.write_text(f"#!/bin/bash\n{does}\n")
+        begun.chmod(0o755)
     (programs / "python3").symlink_to(sys.executable)
     done = subprocess.run(
         ["bash", "launch.sh"],
