@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trl.rows import other, row
+from planner.frameworks.trl.rows import beyond, row
 from planner.launch.huggingface.processes import activations_by_accelerate
 from planner.launch.huggingface.resolved import Values
 from planner.plan import Plan
@@ -13,6 +13,7 @@ from planner.values.setting import Setting
 
 TEXT = "trainer/sft_config.py:{}"
 BOTH = "trainer/dpo_config.py:{}"
+MODEL = ("model_init_kwargs", None, "dtype", "attention")
 
 
 def activations_by_trainer(plan: Plan) -> bool:
@@ -50,17 +51,6 @@ def _shared(file: str, length: int, offload: int) -> tuple[Setting, Setting]:
     )
 
 
-def _beside(file: str, *lines: int) -> tuple[Setting, ...]:
-    """What both have and no field has."""
-    init, aux, free, padded = (file.format(line) for line in lines)
-    return (
-        row(init, "model_init_kwargs", None, "dtype", "attention"),
-        other(aux, "router_aux_loss_coef", None, "memory", "More: logits of the routers stay."),
-        other(free, "padding_free", False, "both", "Less: rows are joined without padding."),
-        other(padded, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),
-    )
-
-
 _LENGTH, _ACTIVATIONS = _shared(TEXT, 202, 291)
 
 GIVEN: tuple[Setting, ...] = (
@@ -71,12 +61,8 @@ GIVEN: tuple[Setting, ...] = (
         read=lambda value, values: {"batch_shape": "packed" if value else "padded"},
     ),
     _ACTIVATIONS,
-    *_beside(TEXT, 146, 161, 238, 248),
-    other(TEXT.format(229), "packing_strategy", "bfd", "seconds", "Rows are filled otherwise."),
-    other(TEXT.format(255), "eval_packing", None, "both", "Validation's rows are packed or not."),
-    other(TEXT.format(261), "completion_only_loss", None, "both", "Less: the head scores fewer."),
-    other(TEXT.format(273), "assistant_only_loss", False, "both", "Less: the head scores fewer."),
-    other(TEXT.format(283), "loss_type", "nll", "memory", "Another loss over the vocabulary."),
+    row(TEXT.format(146), *MODEL),
+    *beyond("text"),
 )
 
 
@@ -94,11 +80,7 @@ PAIRS: tuple[Setting, ...] = (
         read=_cached,
     ),
     _shared(BOTH, 195, 320)[1],
-    *_beside(BOTH, 162, 177, 210, 220),
+    row(BOTH.format(162), *MODEL),
     row(BOTH.format(185), "disable_dropout", True, "lora_dropout"),
-    other(BOTH.format(235), "precompute_ref_batch_size", None, "memory", "Rows it scores before."),
-    other(BOTH.format(245), "loss_type", ["sigmoid"], "both", "Other losses may keep more."),
-    other(BOTH.format(262), "ld_alpha", None, "both", "More: log-probs are split by length."),
-    other(BOTH.format(305), "use_weighting", False, "both", "More: log-probs of whole logits."),
-    other(BOTH.format(324), "sync_ref_model", False, "seconds", "More: weights are mixed."),
+    *beyond("pairs"),
 )

@@ -52,7 +52,7 @@ def _allocator(value: str, values: Values) -> Mapping[str, Any]:
 def _row(name: str, default: object, *fields: str, **more: Any) -> Setting:
     source = SOURCE.format(name)
     return Setting(
-        name=f"vllm.{name}", default=default, moves="both", source=source, fields=fields, **more
+        name=f"vllm.{name}", default=default, source=source, fields=fields, **more
     )
 
 

@@ -17,6 +17,7 @@ from planner.frameworks.trl.served import SERVED
 from planner.launch.huggingface import accelerate, deepspeed, table, training
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
+from planner.values.setting_files import names
 
 DEFAULTS = {
     # trainer/base_config.py and trainer/model_config.py
@@ -55,5 +56,4 @@ def all_settings(method: str) -> tuple[Setting, ...]:
 @cache
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds."""
-    own = Path(__file__).with_name("no_effect.txt").read_text("utf-8").split()
-    return (*own, *table.no_effect())
+    return (*names(Path(__file__).with_name("no_effect.txt")), *table.no_effect())

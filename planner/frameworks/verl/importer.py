@@ -14,7 +14,6 @@ from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.settings import SETTINGS, known, no_effect
-from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
 from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
@@ -38,6 +37,8 @@ CONFIGS = {
     "one_step_off_ppo_megatron_trainer": "megatron",
 }
 """Names of verl's own configurations, and the engine that each trains with."""
+ENGINES = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan"}
+"""Engines with settings of their own, by the part of a name that says whose they are."""
 Files = Mapping[str, Sequence[Given]]
 NOTHING: Files = MappingProxyType({})
 RENAMED = {
@@ -242,8 +243,9 @@ def _asked(givens: list[Given], name: str, usual: dict[str, Any]) -> list[Given]
 def _complete(reading: Reading, launch: Launch, words: Words, said: dict[str, Any]) -> None:
     """What verl does whatever is set, what the command's surroundings say, and what nobody does."""
     for entry in [*reading.unknown]:
-        if why := other_engine(entry.name):
+        if label := next((ENGINES[part] for part in entry.name.split(".") if part in ENGINES), ""):
             reading.unknown.remove(entry)
+            why = f"A setting of {label}'s, whose memory and seconds are not planned."
             reading.beyond.append(replace(entry, why=why))
     reading.plan |= {"framework": FRAMEWORK.name, "empty_cache": "between-phases"}
     allocators = [launch.environment[name] for name in ALLOCATORS if name in launch.environment]

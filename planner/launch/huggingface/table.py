@@ -9,6 +9,9 @@ from typing import Any
 
 from planner.plan import Plan
 from planner.values.setting import Setting
+from planner.values.setting_files import names, without_field
+
+HERE = Path(__file__).parent
 
 
 def written(rows: Iterable[Setting], plan: Plan) -> dict[str, object]:
@@ -43,11 +46,15 @@ def unwritten(rows: Iterable[Setting]) -> tuple[Setting, ...]:
 
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds, those of each of the three in a file."""
-    folder = Path(__file__).parent / "no_effect"
     below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed."}
     below["earlier"] = ""  # of releases of transformers before 5
     return tuple(
-        prefix + name
+        name
         for file, prefix in below.items()
-        for name in (folder / f"{file}.txt").read_text("utf-8").split()
+        for name in names(HERE / "no_effect" / f"{file}.txt", prefix)
     )
+
+
+def beyond(package: str, of: str, prefix: str = "") -> tuple[Setting, ...]:
+    """Settings that no field has, of one of the files in ``beyond/``."""
+    return without_field(HERE / "beyond" / f"{of}.jsonl", package, prefix)

@@ -58,7 +58,7 @@ LENGTHS = (
         "prompt_tokens", "data.max_prompt_length", 512, "data/legacy_data.yaml:35", unit="tokens"
     ),
     Setting(
-        name="data.max_response_length", default=512, moves="both",
+        name="data.max_response_length", default=512,
         source="data/legacy_data.yaml:39", unit="tokens",
         fields=("response_tokens", "validation_response_tokens"),
         write=lambda plan: plan.response_tokens, read=_response,
@@ -100,7 +100,7 @@ DYNAMIC = joint(
     lambda plan: plan.max_tokens_per_micro_batch > 0, _budget,
 )  # fmt: skip
 ROWS = Setting(
-    name=f"{ACTOR}.ppo_micro_batch_size_per_gpu", default=None, moves="both",
+    name=f"{ACTOR}.ppo_micro_batch_size_per_gpu", default=None,
     source="actor/actor.yaml:24", unit="sequences", fields=("micro_batch_size",),
     write=lambda plan: plan.micro_batch_size, read=_rows,
 )  # fmt: skip
@@ -109,7 +109,7 @@ TOKENS = joint(
     lambda plan: plan.max_tokens_per_micro_batch or None, _budget,
 )  # fmt: skip
 LOGPROB_ROWS = Setting(
-    name=f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default=None, moves="both",
+    name=f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default=None,
     source="rollout/rollout.yaml:109", unit="sequences", fields=("logprob_micro_batch_size",),
     write=lambda plan: plan.logprob_micro_batch_size, read=_logprob_rows,
 )  # fmt: skip

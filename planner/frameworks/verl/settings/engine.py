@@ -147,7 +147,7 @@ def _size(value: Any, said: Said) -> Mapping[str, Any]:
 
 
 SIZE = Setting(
-    name=f"{FSDP}.fsdp_size", default=-1, moves="both", source="engine/fsdp.yaml:26", unit="GPUs",
+    name=f"{FSDP}.fsdp_size", default=-1, source="engine/fsdp.yaml:26", unit="GPUs",
     fields=("shard_size",), write=lambda plan: plan.shard_size or -1, read=_size,
 )  # fmt: skip
 RESHARDING = carries(
@@ -170,7 +170,7 @@ SHARDED: tuple[Setting, ...] = (
     STORED,
     COMPUTED,
     Added(
-        name=f"{FSDP}.mixed_precision.reduce_dtype", default="fp32", moves="both",
+        name=f"{FSDP}.mixed_precision.reduce_dtype", default="fp32",
         source="workers/engine/fsdp/transformer_impl.py:394", fields=("reduce_dtype",),
         write=lambda plan: plan.reduce_dtype,
         read=lambda value, said: {"reduce_dtype": dtype_of(value)},

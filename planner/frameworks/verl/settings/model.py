@@ -107,12 +107,12 @@ _POLICY = _trained(MODEL)
 
 POLICY = (
     Setting(
-        name=f"{MODEL}.path", default=UNNAMED, moves="both", source="model/hf_model.yaml:10",
+        name=f"{MODEL}.path", default=UNNAMED, source="model/hf_model.yaml:10",
         fields=("model",), write=lambda plan: plan.model, read=_policy,
     ),
     Added(
         name=f"{MODEL}.override_config.attn_implementation", default=ATTENTION["flash"],
-        moves="both", source="workers/config/model.py:185", fields=("attention",),
+        source="workers/config/model.py:185", fields=("attention",),
         write=lambda plan: ATTENTION[plan.attention],
         read=lambda value, said: {"attention": one_of(_NAMES, value, "Attention by")},
     ),
@@ -140,7 +140,7 @@ KERNEL = (
 
 CRITICS = (
     Setting(
-        name=f"{CRITIC}.model.path", default=UNNAMED, moves="both", source="model/hf_model.yaml:10",
+        name=f"{CRITIC}.model.path", default=UNNAMED, source="model/hf_model.yaml:10",
         fields=("critic_model",), write=lambda plan: plan.critic_model or plan.model, read=_critic,
     ),
     *(

@@ -100,11 +100,11 @@ def _of_engine(field: str, key: str, default: Any, line: int, kind: Any = whole)
 
 ENGINE = (
     Setting(
-        name=f"{ROLLOUT}.name", default="???", moves="both", source="rollout/rollout.yaml:5",
+        name=f"{ROLLOUT}.name", default="???", source="rollout/rollout.yaml:5",
         fields=("rollout", "rollout_overlap"), write=lambda plan: "vllm", read=_name,
     ),
     Setting(
-        name=f"{ROLLOUT}.dtype", default="bfloat16", moves="both",
+        name=f"{ROLLOUT}.dtype", default="bfloat16",
         source="rollout/rollout.yaml:43", fields=("dtype",),
         write=lambda plan: TORCH_NAMES[plan.dtype], read=_dtype,
     ),
@@ -112,7 +112,7 @@ ENGINE = (
     _of_engine("temperature", "temperature", 1.0, 17, real),
     _of_engine("rollout_tensor_parallel", "tensor_model_parallel_size", 2, 64),
     Setting(
-        name=f"{ROLLOUT}.expert_parallel_size", default=1, moves="both",
+        name=f"{ROLLOUT}.expert_parallel_size", default=1,
         source="rollout/rollout.yaml:72", fields=("rollout_expert_parallel",),
         write=lambda plan: plan.rollout_tensor_parallel if plan.rollout_expert_parallel else None,
         read=_experts,
@@ -141,11 +141,11 @@ ENGINE = (
     ),
     Setting(
         name=f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", default=_BUCKET,
-        moves="both", source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
+        source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
         write=lambda plan: plan.sync_bucket_bytes // MIB or None, read=_bucket,
     ),
     Added(
-        name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto", moves="both",
+        name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto",
         source=_SERVER, fields=("kv_cache_dtype",),
         write=lambda plan: None if plan.kv_cache_dtype == "auto" else plan.kv_cache_dtype,
         read=lambda value, said: {"kv_cache_dtype": _cache(value)},

@@ -171,14 +171,6 @@ def same_as(
     )
 
 
-def beyond(
-    name: str, default: Any, source: str, otherwise: str, moves: Moves = "memory",
-    kind: type[Setting] = Setting,
-) -> Setting:  # fmt: skip
-    """A setting that no field has."""
-    return kind(name=name, default=default, moves=moves, source=source, otherwise=otherwise)
-
-
 def refuses(
     field: str, name: str, default: Any, source: str, usual: tuple[Any, ...], why: str,
     write: Write | None = None, moves: Moves = "both", kind: type[Setting] = Setting,
