@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.importer.given import Given
-from planner.importer.reading import Entry
+from planner.importer.reading import Entry, asked
 from planner.values.setting import Setting
 
 MOST = 4_194_304
@@ -56,7 +56,7 @@ def of_kinds(
     table = {row.name: row for row in rows}
     for one in givens:
         row = table.get(one.name)
-        if any(each.default is None for each in one.opens):
+        if asked(one.opens):
             yield one
             continue
         try:

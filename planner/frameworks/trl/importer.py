@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
@@ -21,14 +20,11 @@ from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, held, of_kinds
 from planner.importer.models import catalog_id
-from planner.importer.reading import Entry, Reading, read
+from planner.importer.reading import NOTHING, Entry, Files, Reading, listed, read
 from planner.launch.huggingface.table import with_defaults
 from planner.plan.methods import methods
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
-
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
 
 REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
@@ -127,10 +123,7 @@ def imported(
     """
     method = method_of(launch, files)
     if not method:
-        reading = read((), (), as_settings(flags(launch.arguments, ())))
-        own = f"{launch.program} is not planned: its settings are listed as they stand."
-        reading.messages.append(own)
-        return reading
+        return listed(launch.program, as_settings(flags(launch.arguments, ())))
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
@@ -200,7 +193,7 @@ def _told(
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
-    arguments = next(name for name, known in classes().items() if known == method)
+    arguments = trainer_of(FRAMEWORK.name, method).own.config
     said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
@@ -246,8 +239,7 @@ def _missing(one: Given, absent: list[Entry]) -> list[Given]:
 def _served(servers: Iterable[Launch]) -> Iterator[Given]:
     for server in servers:
         for one in flags(server.arguments, ()):
-            name = {"model": "model"}.get(one.name, one.name)
-            yield replace(one, name=f"vllm.{name}") if one.name else replace(one, name="vllm.model")
+            yield replace(one, name=f"vllm.{one.name or 'model'}")
 
 
 def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:

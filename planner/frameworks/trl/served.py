@@ -77,16 +77,15 @@ SERVED: tuple[Setting, ...] = (
     ),
     _row("data_parallel_size", 1, "rollout_gpus", unit="engines"),
     *(
-        _row(name, None, field, read=_said(field))
-        for name, field in (
-            ("gpu_memory_utilization", "gpu_memory_utilization"),
-            ("max_num_seqs", "max_num_seqs"),
-            ("max_num_batched_tokens", "max_num_batched_tokens"),
-            ("kv_cache_dtype", "kv_cache_dtype"),
-            ("enforce_eager", "enforce_eager"),
-            ("async_scheduling", "async_scheduling"),
-            ("enable_expert_parallel", "rollout_expert_parallel"),
+        _row(name, None, name, read=_said(name))
+        for name in (
+            *("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"),
+            *("kv_cache_dtype", "enforce_eager", "async_scheduling"),
         )
+    ),
+    _row(
+        *("enable_expert_parallel", None, "rollout_expert_parallel"),
+        read=_said("rollout_expert_parallel"),
     ),
     _row("max_model_len", None, "prompt_tokens", read=_longest, unit="tokens"),
     _variable("PYTORCH_CUDA_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),

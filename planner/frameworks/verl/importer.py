@@ -6,10 +6,9 @@ the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
@@ -22,7 +21,7 @@ from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.models import catalog_id
-from planner.importer.reading import Entry, Reading, read
+from planner.importer.reading import NOTHING, Entry, Files, Reading, asked, listed, read
 from planner.values.setting import Setting
 
 PROGRAMS: dict[str, dict[str, Any]] = {
@@ -39,8 +38,6 @@ CONFIGS = {
 """Names of verl's own configurations, and the engine that each trains with."""
 ENGINES = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan"}
 """Engines with settings of their own, by the part of a name that says whose they are."""
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
 RENAMED = {
     "critic.model.fsdp_config.": "critic.fsdp.",
     "custom_reward_function.": "reward.custom_reward_function.",
@@ -96,9 +93,7 @@ def imported(
     words = parsed(launch.arguments)
     module = _module(launch)
     if module not in PROGRAMS:
-        reading = read((), (), words.givens)
-        reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
-        return reading
+        return listed(module, words.givens)
     givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
     rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
@@ -153,8 +148,7 @@ def _module(launch: Launch) -> str:
 
 
 def _values(givens: Iterable[Given]) -> dict[str, Any]:
-    known = (one for one in givens if all(open_.default is not None for open_ in one.opens))
-    return {one.name: one.value for one in known}
+    return {one.name: one.value for one in givens if not asked(one.opens)}
 
 
 def _renamed(given: Given) -> Given:

@@ -171,9 +171,16 @@ def same_as(
     )
 
 
+def follows(
+    row: Setting, name: str, default: Any, source: str, applies: Callable[[Said], bool]
+) -> Setting:
+    """The same, of one that an export leaves to the YAML, where it follows ``row``."""
+    return same_as(row, name, default, source, applies, also=lambda plan: False)
+
+
 def refuses(
     field: str, name: str, default: Any, source: str, usual: tuple[Any, ...], why: str,
-    write: Write | None = None, moves: Moves = "both", kind: type[Setting] = Setting,
+    write: Write | None = None, kind: type[Setting] = Setting,
 ) -> Setting:  # fmt: skip
     """A setting whose field the plan has, though for usual values alone."""
 
@@ -183,6 +190,5 @@ def refuses(
         return {}
 
     return kind(
-        name=name, default=default, moves=moves, source=source, fields=(field,), write=write,
-        read=read,
-    )  # fmt: skip
+        name=name, default=default, source=source, fields=(field,), write=write, read=read
+    )

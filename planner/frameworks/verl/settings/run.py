@@ -15,10 +15,10 @@ from planner.frameworks.verl.settings.rows import (
     carries,
     joint,
     refuses,
+    shown,
     truth,
     whole,
 )
-from planner.frameworks.verl.settings.rows import shown as _shown
 from planner.values.setting import Setting
 
 TRAIN_FILES, VAL_FILES = "data.train_files", "data.val_files"
@@ -57,7 +57,7 @@ def _reward_model(value: Any, said: Said) -> Mapping[str, Any]:
     if not said["reward.reward_model.enable"]:
         return {}
     if not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} is no model of the catalog.")
+        raise ValueError(f"{shown(value)} is no model of the catalog.")
     return {"reward_model": value}
 
 
