@@ -1,4 +1,4 @@
-"""Settings as the kinds of values that a table has: texts of a shell, mappings, junk."""
+"""Values as they were given (texts of a shell, mappings) as the kinds that a table's rows have."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def flat(givens: Iterable[Given]) -> Iterator[Given]:
 
 
 def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Given]:
-    """What nests below a row that no field has, together as that row's value."""
+    """Settings nested below a row without fields, put together as that row's value."""
     table = {row.name: row for row in rows}
     whole: dict[str, Given] = {}
     for one in givens:
@@ -70,7 +70,7 @@ def of_kinds(
 
 
 def held(row: Setting) -> Setting:
-    """The row, for which a value of another kind (a list for a number) is one that no field has."""
+    """The row, which refuses a value of another kind (a list for a number) with a sentence."""
     read = row.read
     if read is None:
         return row
@@ -126,7 +126,7 @@ TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 
 
 def _guessed(text: str) -> Any:
-    """Of a setting whose default says nothing."""
+    """A text as what it looks like, where the setting's default is of no kind."""
     plain = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in plain:
         return plain[text.lower()]

@@ -44,8 +44,8 @@ class Entry:
 class Reading:
     """A plan's fields as far as settings say them, and every setting in one of the lists.
 
-    An open value stands in ``open`` and, where the text has one for want of a better, in the list
-    of what it became as well.
+    A value that rests on something outside the text stands in ``open``; where the text has a
+    default for it, it stands in the list of what became of that default as well.
     """
 
     plan: dict[str, Any] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def listed(program: str, givens: Iterable[Given]) -> Reading:
 
 
 def _together(before: Given, one: Given) -> bool:
-    """Whether both stand in one text; what a command says in place of a file's is meant so."""
+    """Whether both stand in one text; a command that overrides a file does so on purpose."""
     return before.place is None or one.place is None or before.place.file == one.place.file
 
 

@@ -22,7 +22,7 @@ def activations_by_trainer(plan: Plan) -> bool:
 
 
 def _lengths(value: int | None, values: Values) -> Mapping[str, Any]:
-    """Halves, since the data alone says where a response begins."""
+    """Half each for prompt and response: only the data says where a response begins."""
     if value is None or value < 2:
         raise ValueError("The data set says how long rows are; set the lengths by hand.")
     return {"prompt_tokens": value // 2, "response_tokens": value - value // 2}
@@ -35,7 +35,7 @@ def _offloaded(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 def _shared(file: str, length: int, offload: int) -> tuple[Setting, Setting]:
-    """What both of these trainers are told."""
+    """Rows that both of these trainers have."""
     return (
         row(
             *(file.format(length), "max_length", 1024, "prompt_tokens", "response_tokens"),

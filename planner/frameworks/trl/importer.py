@@ -168,7 +168,7 @@ def _model(one: Given) -> Given:
 
 
 def _reads(row: Setting) -> bool:
-    """What only an export says is no setting of a reader."""
+    """Whether an import reads a row; some are only written by exports."""
     return bool(row.fields or row.otherwise)
 
 
@@ -180,7 +180,7 @@ def _beside(files: Files, path: str) -> Sequence[Given]:
 def _told(
     launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
-    """All that the launch says, in the order in which the last word counts."""
+    """All settings of a launch; of two of one name the last counts."""
     known = {*table, *no_effect()}
     own = [*flags(launch.arguments, {name for name in known if "." not in name})]
     config = [one for one in own if one.name == "config"]
@@ -252,14 +252,14 @@ def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
 
 
 def _once(givens: Iterable[Given], table: Mapping[str, Setting]) -> list[Given]:
-    """Of what has no row the last word alone: nothing hangs on the others."""
+    """Of a setting without a row only the last: nothing depends on the others."""
     told = [*givens]
     last = {one.name: at for at, one in enumerate(told)}
     return [one for at, one in enumerate(told) if one.name in table or last[one.name] == at]
 
 
 def _loaded_wide(reading: Reading) -> Iterator[Entry]:
-    """Of weights loaded in fp32 to be sharded a plan has the trained ones alone, not a reference.
+    """A reference that is loaded in fp32 to be sharded, which no plan has.
 
     FSDP widens what it trains of weights in half precision; here everything was fp32 before.
     """
@@ -272,15 +272,11 @@ def _loaded_wide(reading: Reading) -> Iterator[Entry]:
 
 
 def _ask(reading: Reading) -> None:
-    """What nothing says and no default is good for."""
-    sampled = reading.plan.get("rollout", "none") != "none"
-    apart = reading.plan.get("rollout") == "vllm-separate"
+    """Ask for fields that nobody said and no default is good for."""
+    rollout = reading.plan.get("rollout", "none")
+    needed = {"prompt_tokens": rollout != "none", "rollout_gpus": rollout == "vllm-separate"}
+    said = {*reading.plan, *(field for one in reading.open if one.asked for field in one.fields)}
     for field, name in ASKED.items():
-        needless = (field == "rollout_gpus" and not apart) or (
-            field == "prompt_tokens" and not sampled
-        )
-        if field not in reading.plan and not needless:
-            open_ = Open(name or field)
-            already = any(field in one.fields and one.asked for one in reading.open)
-            if not already:
-                reading.open.append(Entry(name or field, None, (field,), opens=(open_,)))
+        if needed.get(field, True) and field not in said:
+            opens = (Open(name or field),)
+            reading.open.append(Entry(name or field, None, (field,), opens=opens))

@@ -30,7 +30,7 @@ DEFAULTS = {
 ROWS: dict[str, tuple[Setting, ...]] = {"pairs": PAIRS, "text": GIVEN}
 """By what a trainer's data set has: its own rows, where that is no prompts."""
 AROUND = Own(trainer="GRPOTrainer", config="GRPOConfig", rows="prompts")
-"""What a program of our own is written around."""
+"""The trainer that programs of our own are written around."""
 
 
 @cache
@@ -49,7 +49,7 @@ def training_settings(method: str) -> tuple[Setting, ...]:
 
 
 def all_settings(method: str) -> tuple[Setting, ...]:
-    """The same with what starts the processes: accelerate, DeepSpeed, an engine's server."""
+    """The same, and what starts the processes: accelerate, DeepSpeed, an engine's server."""
     return (*training_settings(method), *accelerate.ROWS, *deepspeed.ROWS, *SERVED)
 
 

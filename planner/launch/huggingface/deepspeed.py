@@ -42,7 +42,7 @@ def _optimizer(plan: Plan) -> bool:
 
 
 def _auto(name: str, line: int, *fields: str) -> Setting:
-    """What transformers fills in, and holds against its own where somebody else did."""
+    """What transformers fills in; a value in the file has to be transformers' own."""
     return _row(CONFIG, line, name, "auto", *fields, write=lambda plan: "auto", read=_same(name))
 
 

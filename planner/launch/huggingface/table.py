@@ -33,21 +33,20 @@ def nested(values: Mapping[str, object], prefix: str) -> dict[str, Any]:
 
 
 def with_defaults(rows: Iterable[Setting], defaults: Mapping[str, object]) -> tuple[Setting, ...]:
-    """The same rows where others decide what is taken for want of a word."""
+    """The same rows with these defaults, by name."""
     return tuple(
         replace(row, default=defaults[row.name]) if row.name in defaults else row for row in rows
     )
 
 
 def unwritten(rows: Iterable[Setting]) -> tuple[Setting, ...]:
-    """The same rows where an export leaves them to the framework."""
+    """The same rows, left out of exports."""
     return tuple(replace(row, write=None) for row in rows)
 
 
 def no_effect() -> tuple[str, ...]:
-    """Names that move neither memory nor seconds, those of each of the three in a file."""
-    below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed."}
-    below["earlier"] = ""  # of releases of transformers before 5
+    """Names that move neither memory nor seconds; ``earlier``: of transformers before 5."""
+    below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed.", "earlier": ""}
     return tuple(
         name
         for file, prefix in below.items()

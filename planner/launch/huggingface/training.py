@@ -36,13 +36,13 @@ BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
 
 
 def accumulation(plan: Plan) -> int:
-    """Of an update whose rest is filled up: the Trainer's is always of whole micro-batches."""
+    """Micro-batches of an update, rounded up: the Trainer's updates are whole micro-batches."""
     together = plan.micro_batch_size * training_gpus(plan)
     return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
 
 
 def updates(plan: Plan) -> int:
-    """Of one step."""
+    """Updates of one step."""
     return int(plan.prompts_per_step // plan.prompts_per_update)
 
 

@@ -1,4 +1,4 @@
-"""A critic's settings: the policy's once more, where the plan has one value for both."""
+"""The critic's settings, most of them the policy's again: a plan has one value for both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _renamed(row: Setting, ours: str, theirs: str) -> Setting:
 
 
 def _written(row: Setting) -> Setting:
-    """For a plan with a critic alone."""
+    """The row, written only for plans with a critic."""
 
     def write(plan: Plan) -> object:
         return row.write(plan) if row.write and estimator_of(plan).critic else None

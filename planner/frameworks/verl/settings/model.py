@@ -27,7 +27,7 @@ from planner.values.setting import Setting
 KERNELS = {"chunked": "torch", "fused": "triton"}
 """Backend of verl's fused kernels, by the logits path."""
 UNNAMED = "~/models/deepseek-llm-7b-chat"
-"""What the YAML has for want of a model."""
+"""The YAML's model where nobody names one."""
 
 _NAMES = {theirs: ours for ours, theirs in ATTENTION.items()}
 _PATHS = {theirs: ours for ours, theirs in KERNELS.items()}
@@ -83,7 +83,7 @@ def _logits(said: Said) -> Mapping[str, Any]:
 
 
 def _trained(prefix: str) -> tuple[Setting, ...]:
-    """What each model that trains is told."""
+    """Rows of every model that trains."""
     return (
         carries(
             "gradient_checkpointing", f"{prefix}.enable_gradient_checkpointing", True,

@@ -165,14 +165,14 @@ ENGINE = (
 
 
 def nodes(plan: Plan, gpus: int) -> int:
-    """Nodes of so many GPUs: whole ones, or a part of one."""
+    """How many nodes so many GPUs are: at least one."""
     return max(1, int(gpus) // int(plan.gpus_per_node))
 
 
 def _gpus(said: Said) -> Mapping[str, Any]:
-    """A node has as many GPUs as are used of it, where several are, or a whole usual one.
+    """GPUs in all and of the engine; those of a node where several nodes are used, or a usual one.
 
-    Whether a part of one is used, and whether trainer and engine share one, no script says.
+    No script says whether only part of a node is used, or whether trainer and engine share one.
     """
     sides = ["trainer", *(["rollout"] if separates(said) else [])]
     counts = [whole(said[f"{side}.nnodes"]) for side in sides]
@@ -187,7 +187,7 @@ def _gpus(said: Said) -> Mapping[str, Any]:
 
 
 def _pool(side: str, source: tuple[str, int, int], used: Any) -> tuple[Setting, ...]:
-    """So many GPUs of one node, or whole nodes."""
+    """Rows of one side's GPUs: some of one node, or whole nodes."""
     fields, (file, count, size) = ("gpus", "rollout_gpus", "gpus_per_node"), source
 
     def counted(plan: Plan) -> int | None:
