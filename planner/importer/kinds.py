@@ -17,15 +17,19 @@ DEEPEST = 16
 """Mappings within each other that are taken apart."""
 
 
-def flat(givens: Iterable[Given]) -> Iterator[Given]:
-    """A mapping as its entries, with dots in their names."""
+def flat(givens: Iterable[Given], whole: Collection[str] = ()) -> Iterator[Given]:
+    """A mapping as its entries, with dots in their names, but for settings that are mappings.
+
+    An entry has no place: the one of its mapping would put one entry's value for all of them.
+    """
     for one in givens:
-        inside = one.value
-        if isinstance(inside, Mapping) and inside and one.name.count(".") < DEEPEST:
-            yield from flat(
-                replace(one, name=f"{one.name}.{name}", value=value)
+        inside, apart = one.value, one.name not in whole and one.name.count(".") < DEEPEST
+        if isinstance(inside, Mapping) and inside and apart:
+            entries = (
+                replace(one, name=f"{one.name}.{name}", value=value, place=None)
                 for name, value in inside.items()
             )
+            yield from flat(entries, whole)
         else:
             yield one
 

@@ -20,6 +20,7 @@ from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
 from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.kinds import flat
 from planner.importer.models import catalog_id
 from planner.importer.reading import NOTHING, Entry, Files, Reading, asked, listed, read
 from planner.values.setting import Setting
@@ -62,7 +63,6 @@ OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
 FEW = 3
 """As many of them make a file such a configuration."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-_DEEPEST = 20
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
@@ -172,9 +172,9 @@ def _of_model(given: Given) -> Given:
 
 
 def _flat(givens: Iterable[Given]) -> Iterator[Given]:
-    """Entries of dictionaries as settings of their own, and those of options put together."""
+    """Entries of dictionaries as settings of their own, and an optimizer's options as one."""
     options: dict[str, Given] = {}
-    for given in (one for whole in givens for one in _entries(whole)):
+    for given in flat(givens, DICTIONARY):
         owner = next((name for name in DICTIONARY if given.name.startswith(f"{name}.")), "")
         if not owner:
             yield given
@@ -185,16 +185,6 @@ def _flat(givens: Iterable[Given]) -> Iterator[Given]:
         opens = (*(before.opens if before else ()), *given.opens)
         options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
     yield from options.values()
-
-
-def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
-    takes_apart = isinstance(given.value, dict) and given.value and given.name not in DICTIONARY
-    if not takes_apart or depth == 0:
-        yield given
-        return
-    for key, value in given.value.items():
-        name = f"{given.name}.{key}"
-        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
 
 
 def resolved(
