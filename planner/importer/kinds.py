@@ -73,21 +73,6 @@ def of_kinds(
             wrong.append(Entry(one.name, one.value, fields, one.place, str(error), one.opens))
 
 
-def held(row: Setting) -> Setting:
-    """The row, which refuses a value of another kind (a list for a number) with a sentence."""
-    read = row.read
-    if read is None:
-        return row
-
-    def careful(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return read(value, values)
-        except (TypeError, KeyError, AttributeError, ArithmeticError):
-            raise ValueError(f"{str(value)[:80]} is no value of {row.name}.") from None
-
-    return replace(row, read=careful)
-
-
 def _counted(value: object, unit: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
         raise ValueError(f"{str(value)[:80]} is no number of {unit} from 1 to {MOST:,}.")

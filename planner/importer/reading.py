@@ -134,6 +134,8 @@ def _place(
         found = row.read(resolved[row.name], resolved) if row.read else {}
     except ValueError as error:
         refusal = str(error)
+    except (TypeError, KeyError, AttributeError, ArithmeticError):  # a list for a number
+        refusal = f"{str(resolved[row.name])[:80]} is no value of {row.name}."
     if entry.opens:
         until = f"{row.default}, the framework's default, until somebody says it."
         reading.open.append(replace(entry, why=until if entry.asked and found else ""))

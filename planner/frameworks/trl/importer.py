@@ -18,7 +18,7 @@ from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
-from planner.importer.kinds import gathered, held, of_kinds
+from planner.importer.kinds import gathered, of_kinds
 from planner.importer.models import catalog_id
 from planner.importer.reading import NOTHING, Entry, Files, Reading, listed, read
 from planner.launch.huggingface.table import with_defaults
@@ -132,7 +132,7 @@ def imported(
         map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
     )
     defaults = {**_launcher(launch).defaults, **sharing}
-    rows = with_defaults(map(held, table.values()), defaults)
+    rows = with_defaults(table.values(), defaults)
     told = _once((*told, *_variables(launch, table)), table)
     givens = [*of_kinds(gathered(told, rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)

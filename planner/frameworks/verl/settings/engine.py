@@ -79,8 +79,8 @@ def _kept(said: Said) -> Mapping[str, Any]:
 @_of_fsdp
 def _offload(said: Said) -> Mapping[str, Any]:
     """FSDP2's policy keeps everything in host RAM; else each part waits there between uses."""
-    strategy = said[f"{ACTOR}.strategy"]
-    if truth(said[f"{FSDP}.offload_policy"]) and SHARDINGS[_SHARDINGS[strategy]].fsdp == 2:
+    policy = truth(said[f"{FSDP}.offload_policy"])
+    if policy and SHARDINGS[_sharding(said)["sharding"]].fsdp == 2:
         return {"offload": "all"}
     parameters = truth(said[f"{FSDP}.param_offload"])
     optimizer = truth(said[f"{FSDP}.optimizer_offload"])
