@@ -30,6 +30,8 @@ REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
+LAUNCHERS = ("config_file", "accelerate_config")
+"""What names accelerate's configuration, as ``accelerate launch`` and ``trl`` call it."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -49,6 +51,11 @@ def classes() -> dict[str, str]:
     return {own.config: name for name, own in trainers.items() if own is not None}
 
 
+def scripts() -> dict[str, str]:
+    """Methods by the name of TRL's script: ``grpo``."""
+    return {name.removesuffix("Config").lower(): method for name, method in classes().items()}
+
+
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
@@ -57,19 +64,18 @@ def takes(launch: Launch, files: Files = NOTHING) -> bool:
 
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration or a script which is given by itself."""
-    by_class = {method: config for config, method in classes().items()}
     for name, givens in files.items():
         launch = Launch(name, ())
         if takes(launch, files):
             return launch
         told = {one.name for one in givens}
         known = {
-            method: len(told & {row.name for row in all_settings(method)}) for method in by_class
+            script: len(told & {row.name for row in all_settings(method)})
+            for script, method in scripts().items()
         }
         best = max(known, key=known.__getitem__)
         if known[best] >= FEW:
-            script = by_class[best].removesuffix("Config").lower()
-            return Launch(f"{FRAMEWORK.name} {script}", (Word("--config"), Word(name)))
+            return Launch(f"{FRAMEWORK.name} {best}", (Word("--config"), Word(name)))
     return None
 
 
@@ -86,14 +92,13 @@ def words(row: Setting, value: object) -> tuple[str, ...]:
 def method_of(launch: Launch, files: Files) -> str:
     """The method that a launch trains by TRL, by its script or its arguments' class; else empty."""
     by_class = classes()
-    scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
     found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
     named = next((by_class[name] for name in found if name in by_class), "")
     if named or program.startswith("trl "):
-        return named or scripts.get(program.removeprefix("trl "), "")
-    method = scripts.get(last, "")
+        return named or scripts().get(program.removeprefix("trl "), "")
+    method = scripts().get(last, "")
     own = package.endswith(("trl.scripts", "examples.scripts"))
     return method if method and (own or _speaks(launch, files, method)) else ""
 
@@ -201,11 +206,11 @@ def _told(
     by_trl = launch.program.startswith(f"{FRAMEWORK.name} ")
     passed_on = [one for one in rest if by_trl and _head(one) != ENV]
     left = [one for one in rest if not by_trl or _head(one) == ENV]
-    file, options = _launcher_file([*_launcher(launch).options, *passed_on])
+    launcher = [*_launcher(launch).options, *passed_on]
+    options = [one for one in launcher if one.name not in LAUNCHERS]
     inside: list[Given] = []
-    if file is not None:
-        inside = [*_packaged(file)] or [*_beside(files, str(file.value))]
-        inside = inside or _missing(file, absent)
+    for file in [one for one in launcher if one.name in LAUNCHERS][-1:]:
+        inside += [*_packaged(file)] or _beside(files, str(file.value)) or _missing(file, absent)
     return [*of_accelerate(inside, table), *of_accelerate(options, table), *by_script, *left]
 
 
@@ -217,16 +222,6 @@ def _packaged(file: Given) -> Iterator[Given]:
 
 def _head(one: Given) -> str:
     return one.name.partition(".")[0]
-
-
-def _launcher_file(options: Iterable[Given]) -> tuple[Given | None, list[Given]]:
-    file, others = None, []
-    for one in options:
-        if one.name in ("config_file", "accelerate_config"):
-            file = one
-        else:
-            others.append(one)
-    return file, others
 
 
 def _missing(one: Given, absent: list[Entry]) -> list[Given]:
