@@ -34,33 +34,31 @@ def _offloaded(value: bool, values: Values) -> Mapping[str, Any]:
     return {"activation_offload": bool(value) or bool(fsdp and values[name])}
 
 
-def _shared(file: str, length: int, offload: int) -> tuple[Setting, Setting]:
-    """Rows that both of these trainers have."""
-    return (
-        row(
-            *(file.format(length), "max_length", 1024, "prompt_tokens", "response_tokens"),
-            write=lambda plan: plan.prompt_tokens + plan.response_tokens,
-            read=_lengths,
-            unit="tokens",
-        ),
-        row(
-            *(file.format(offload), "activation_offloading", False, "activation_offload"),
-            write=lambda plan: activations_by_trainer(plan) or None,
-            read=_offloaded,
-        ),
+def _length(at: str) -> Setting:
+    return row(
+        *(at, "max_length", 1024, "prompt_tokens", "response_tokens"),
+        write=lambda plan: plan.prompt_tokens + plan.response_tokens,
+        read=_lengths,
+        unit="tokens",
     )
 
 
-_LENGTH, _ACTIVATIONS = _shared(TEXT, 202, 291)
+def _activations(at: str) -> Setting:
+    return row(
+        *(at, "activation_offloading", False, "activation_offload"),
+        write=lambda plan: activations_by_trainer(plan) or None,
+        read=_offloaded,
+    )
+
 
 GIVEN: tuple[Setting, ...] = (
-    _LENGTH,
+    _length(TEXT.format(202)),
     row(
         *(TEXT.format(222), "packing", False, "batch_shape"),
         write=lambda plan: plan.batch_shape == "packed",
         read=lambda value, values: {"batch_shape": "packed" if value else "padded"},
     ),
-    _ACTIVATIONS,
+    _activations(TEXT.format(291)),
     row(TEXT.format(146), *MODEL),
     *beyond("text"),
 )
@@ -73,13 +71,13 @@ def _cached(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 PAIRS: tuple[Setting, ...] = (
-    _shared(BOTH, 195, 320)[0],
+    _length(BOTH.format(195)),
     row(
         *(BOTH.format(227), "precompute_ref_log_probs", False, "reference"),
         write=lambda plan: plan.reference == "cached-logprobs" or None,
         read=_cached,
     ),
-    _shared(BOTH, 195, 320)[1],
+    _activations(BOTH.format(320)),
     row(BOTH.format(162), *MODEL),
     row(BOTH.format(185), "disable_dropout", True, "lora_dropout"),
     *beyond("pairs"),

@@ -1,8 +1,7 @@
 """Rows of what stands beside the trainer: an engine's server below ``vllm.``, and variables.
 
 Those of the server are ``vllm serve``'s and ``trl vllm-serve``'s flags; a trainer that starts no
-server leaves them alone. vLLM is not installed where this was written: its own defaults are not
-here, and what a server does not say is asked for.
+server leaves them alone. vLLM's own defaults are not here: what a server does not say is asked for.
 """
 
 from __future__ import annotations
