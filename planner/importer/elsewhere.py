@@ -44,13 +44,10 @@ BESIDE: tuple[tuple[frozenset[str], str], ...] = (
 """The same of files that go with a script, and make no run by themselves."""
 
 
-def trainer_of(program: str, imports: Iterable[str] = ()) -> str:
-    """Whose trainer a program is, by its name and what it imports; empty: nobody's known here."""
-    for text in (program, *imports):
-        for pattern, name in STARTED_BY:
-            if re.search(pattern, text[:300]):
-                return name
-    return ""
+def trainer_of(program: str) -> str:
+    """Whose trainer a program is, by its name; empty: nobody's known here."""
+    found = (name for pattern, name in STARTED_BY if re.search(pattern, program[:300]))
+    return next(found, "")
 
 
 def configured_for(names: Collection[str]) -> str:

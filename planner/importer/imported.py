@@ -13,13 +13,12 @@ from typing import Any, Protocol, cast
 from planner import registry
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.importer import elsewhere, recognition
-from planner.importer import texts as texts_
-from planner.importer.given import Given, Launch, Place, UnreadableError
+from planner.importer import contents, elsewhere, recognition
+from planner.importer.given import Launch, Place, UnreadableError
 from planner.importer.logs.measured import Measured
 from planner.importer.logs.reading import read_logs
 from planner.importer.memory_errors import Message, read_messages
-from planner.importer.reading import Entry, Reading
+from planner.importer.reading import Entry, Files, Reading
 from planner.plan import FIELDS, Plan
 from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.link import from_values
@@ -30,8 +29,6 @@ from planner.totals.limits import incomplete
 from planner.units import read_listed
 from planner.values.setting import Setting
 
-Files = Mapping[str, Sequence[Given]]
-"""Settings of configurations by the file's name; a Python script's by its calls."""
 MOST_TEXTS = 20
 """A run has a script, a few configurations and a log."""
 
@@ -121,8 +118,8 @@ def imported(
             errors += read_messages(kept[name])
         if form in LOGGED:
             logs += read_logs(kept[name])
-    started = texts_.launches(kept, forms, notes)
-    documents = [*texts_.documents(kept, forms, started, notes)]
+    started = contents.launches(kept, forms, notes)
+    documents = [*contents.documents(kept, forms, started, notes)]
     files = {name: givens for name, givens, _ in documents}
     found = replace(
         _planned(started, files, answers),

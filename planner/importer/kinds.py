@@ -1,4 +1,4 @@
-"""Settings as the kinds of values that a table has: texts of a shell, mappings, junk."""
+"""Values as they were given (texts of a shell, mappings) as the kinds that a table's rows have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.importer.given import Given
-from planner.importer.reading import Entry
+from planner.importer.reading import Entry, asked
 from planner.values.setting import Setting
 
 MOST = 4_194_304
@@ -17,21 +17,25 @@ DEEPEST = 16
 """Mappings within each other that are taken apart."""
 
 
-def flat(givens: Iterable[Given]) -> Iterator[Given]:
-    """A mapping as its entries, with dots in their names."""
+def flat(givens: Iterable[Given], whole: Collection[str] = ()) -> Iterator[Given]:
+    """A mapping as its entries, with dots in their names, but for settings that are mappings.
+
+    An entry has no place: the one of its mapping would put one entry's value for all of them.
+    """
     for one in givens:
-        inside = one.value
-        if isinstance(inside, Mapping) and inside and one.name.count(".") < DEEPEST:
-            yield from flat(
-                replace(one, name=f"{one.name}.{name}", value=value)
+        inside, apart = one.value, one.name not in whole and one.name.count(".") < DEEPEST
+        if isinstance(inside, Mapping) and inside and apart:
+            entries = (
+                replace(one, name=f"{one.name}.{name}", value=value, place=None)
                 for name, value in inside.items()
             )
+            yield from flat(entries, whole)
         else:
             yield one
 
 
 def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Given]:
-    """What nests below a row that no field has, together as that row's value."""
+    """Settings nested below a row without fields, put together as that row's value."""
     table = {row.name: row for row in rows}
     whole: dict[str, Given] = {}
     for one in givens:
@@ -56,7 +60,7 @@ def of_kinds(
     table = {row.name: row for row in rows}
     for one in givens:
         row = table.get(one.name)
-        if any(each.default is None for each in one.opens):
+        if asked(one.opens):
             yield one
             continue
         try:
@@ -67,21 +71,6 @@ def of_kinds(
         except ValueError as error:
             fields = row.fields if row else ()
             wrong.append(Entry(one.name, one.value, fields, one.place, str(error), one.opens))
-
-
-def held(row: Setting) -> Setting:
-    """The row, for which a value of another kind (a list for a number) is one that no field has."""
-    read = row.read
-    if read is None:
-        return row
-
-    def careful(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        try:
-            return read(value, values)
-        except (TypeError, KeyError, AttributeError, ArithmeticError):
-            raise ValueError(f"{str(value)[:80]} is no value of {row.name}.") from None
-
-    return replace(row, read=careful)
 
 
 def _counted(value: object, unit: str) -> None:
@@ -126,7 +115,7 @@ TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 
 
 def _guessed(text: str) -> Any:
-    """Of a setting whose default says nothing."""
+    """A text as what it looks like, where the setting's default is of no kind."""
     plain = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in plain:
         return plain[text.lower()]

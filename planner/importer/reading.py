@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from planner.importer.given import Given, Open, Place
 from planner.values.setting import Moves, Setting
+
+Files = Mapping[str, Sequence[Given]]
+"""Settings of configurations by the file's name; a Python script's by its calls."""
+NOTHING: Files = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +37,15 @@ class Entry:
     @property
     def asked(self) -> bool:
         """Whether somebody has to say it: the text itself has no value for it."""
-        return any(one.default is None for one in self.opens)
+        return asked(self.opens)
 
 
 @dataclass(slots=True)
 class Reading:
     """A plan's fields as far as settings say them, and every setting in one of the lists.
 
-    An open value stands in ``open`` and, where the text has one for want of a better, in the list
-    of what it became as well.
+    A value that rests on something outside the text stands in ``open``; where the text has a
+    default for it, it stands in the list of what became of that default as well.
     """
 
     plan: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +82,7 @@ def read(
             reading.messages.append(f"{one.name} is given more than once: the last one counts.")
         taken[one.name] = one
     rows = {row.name: row for row in settings}
-    said = {name: one.value for name, one in taken.items() if not _asked(one.opens)}
+    said = {name: one.value for name, one in taken.items() if not asked(one.opens)}
     resolved = {**{name: row.default for name, row in rows.items()}, **said}
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
@@ -97,12 +102,21 @@ def read(
     return reading
 
 
+def listed(program: str, givens: Iterable[Given]) -> Reading:
+    """Of a program that is not planned: no field, and all of its settings as unknown."""
+    reading = read((), (), givens)
+    said = f"{program} is not planned: its settings are listed as they stand."
+    reading.messages.append(said)
+    return reading
+
+
 def _together(before: Given, one: Given) -> bool:
-    """Whether both stand in one text; what a command says in place of a file's is meant so."""
+    """Whether both stand in one text; a command that overrides a file does so on purpose."""
     return before.place is None or one.place is None or before.place.file == one.place.file
 
 
-def _asked(opens: Iterable[Open]) -> bool:
+def asked(opens: Iterable[Open]) -> bool:
+    """Whether somebody has to say a value: the text itself has none for what it rests on."""
     return any(one.default is None for one in opens)
 
 
@@ -120,6 +134,8 @@ def _place(
         found = row.read(resolved[row.name], resolved) if row.read else {}
     except ValueError as error:
         refusal = str(error)
+    except (TypeError, KeyError, AttributeError, ArithmeticError):  # a list for a number
+        refusal = f"{str(resolved[row.name])[:80]} is no value of {row.name}."
     if entry.opens:
         until = f"{row.default}, the framework's default, until somebody says it."
         reading.open.append(replace(entry, why=until if entry.asked and found else ""))

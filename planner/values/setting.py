@@ -17,7 +17,7 @@ class Setting:
     """As the framework spells it, dotted where it nests."""
     default: Any
     """What the framework takes where nobody says anything, at the version of its folder."""
-    moves: Moves
+    moves: Moves = "both"
     source: str
     """File and line of the framework's source."""
     fields: tuple[str, ...] = ()

@@ -286,6 +286,8 @@ def test_settings_mean_these_fields(words: tuple[str, ...], expected: dict[str, 
         (("data.train_batch_size=1.5",), "data.train_batch_size", "not a whole number"),
         ((f"{ACTOR}.fsdp_config.model_dtype=int4",), f"{ACTOR}.fsdp_config.model_dtype",
          "The dtype int4 is not planned."),
+        ((f"{ACTOR}.strategy=megatron", f"{ACTOR}.fsdp_config.offload_policy=True"),
+         f"{ACTOR}.strategy", "Training by megatron is not planned."),
         # The critic's batches are its own: by a budget, unless its engine is told otherwise.
         ((), "critic.fsdp.use_dynamic_bsz", "A plan has one value for this and"),
         (("critic.fsdp.param_offload=True",), "critic.fsdp.param_offload", "which is False"),

@@ -11,8 +11,8 @@ import pytest
 
 from planner.importer.flags import flags
 from planner.importer.given import Given, Open, Place, Word
-from planner.importer.kinds import DEEPEST, flat, gathered, held, of_kinds, typed
-from planner.importer.reading import Entry
+from planner.importer.kinds import DEEPEST, flat, gathered, of_kinds, typed
+from planner.importer.reading import Entry, read
 from planner.values.setting import Setting
 
 NAMES = ("rate", "batch_size", "batch_count", "modules", "fast")
@@ -132,8 +132,9 @@ def test_mappings_are_taken_apart_and_sections_put_together() -> None:
 
 
 def test_a_rows_own_error_is_a_value_that_no_field_has() -> None:
-    row = held(_row("rate", 1, "kl", read=lambda value, values: {"kl": 1 // value}))
-    assert row.read is not None and row.read(1, {}) == {"kl": 1}
+    row = _row("rate", 1, "kl", read=lambda value, values: {"kl": 1 // value})
+    assert read([row], (), [Given("rate", 1)]).plan == {"kl": 1}
     for junk in (0, [], "x"):
-        with pytest.raises(ValueError, match="no value of rate"):
-            row.read(junk, {})
+        reading = read([row], (), [Given("rate", junk)])
+        (refused,) = reading.beyond
+        assert not reading.plan and "no value of rate" in refused.why

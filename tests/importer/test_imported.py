@@ -197,6 +197,20 @@ def test_comments_of_a_yaml_stay() -> None:
     assert back.texts["fsdp.yaml"] == TRL["fsdp.yaml"]
 
 
+def test_an_entry_of_a_mapping_is_not_written_over_the_mapping() -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        'loading = {"attn_implementation": "sdpa", "dtype": "bfloat16"}\n'
+        "args = GRPOConfig(model_init_kwargs=loading, num_generations=8)\n"
+        'trainer = GRPOTrainer(model="Qwen/Qwen2.5-7B", args=args)\n'
+    )
+    found = imported({"train.py": script}, {"gpu": "h100-80gb", "gpus": 1})
+    assert found.plan is not None and found.plan.attention == "sdpa"
+    back = rewritten(found, found.plan.changed(attention="flash"))
+    assert back.texts["train.py"] == script
+    assert any("attn_implementation" in note for note in back.notes)
+
+
 PARTS = (
     *("python3 -m verl.trainer.main_ppo ", "$((", "${", "}", '"', "'", "\n", "<<EOF\n", "EOF\n"),
     *("a.b=1 ", "model: x\n", "- ", "{", "[", "&a *a ", "GRPOConfig(", ")", "\\", "\0", "é", "`"),

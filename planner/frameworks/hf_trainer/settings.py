@@ -52,7 +52,6 @@ def _lora(line: int, name: str, default: object, field: str, write: Any) -> Sett
     return Setting(
         name=f"{ADAPTERS}.{name}",
         default=default,
-        moves="both",
         source=f"peft 0.21.2, tuners/lora/config.py, line {line}",
         fields=(field,),
         write=lambda plan: None if plan.finetuning == "full" else write(plan),

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner import catalog
 from planner.formulas.lora import ALL_LINEAR
-from planner.frameworks.trl.rows import other, row
+from planner.frameworks.trl.rows import beyond, row
 from planner.launch.huggingface.resolved import Values
 from planner.launch.words import lora_targets
 from planner.plan import Plan
@@ -127,8 +127,5 @@ ADAPTERS: tuple[Setting, ...] = (
         write=_four_bit,
         read=_nested,
     ),
-    other(FILE.format(127), "lora_modules_to_save", None, "memory", "More: modules train whole."),
-    other(FILE.format(142), "use_dora", False, "both", "More: a magnitude for each output."),
-    other(FILE.format(152), "load_in_8bit", False, "memory", "Less: frozen weights in 8 bits."),
-    other(FILE.format(168), "bnb_4bit_quant_storage", None, "memory", "FSDP shards it or not."),
+    *beyond("adapters"),
 )

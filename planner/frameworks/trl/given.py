@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trl.rows import other, row
+from planner.frameworks.trl.rows import beyond, row
 from planner.launch.huggingface.processes import activations_by_accelerate
 from planner.launch.huggingface.resolved import Values
 from planner.plan import Plan
@@ -13,6 +13,7 @@ from planner.values.setting import Setting
 
 TEXT = "trainer/sft_config.py:{}"
 BOTH = "trainer/dpo_config.py:{}"
+MODEL = ("model_init_kwargs", None, "dtype", "attention")
 
 
 def activations_by_trainer(plan: Plan) -> bool:
@@ -21,7 +22,7 @@ def activations_by_trainer(plan: Plan) -> bool:
 
 
 def _lengths(value: int | None, values: Values) -> Mapping[str, Any]:
-    """Halves, since the data alone says where a response begins."""
+    """Half each for prompt and response: only the data says where a response begins."""
     if value is None or value < 2:
         raise ValueError("The data set says how long rows are; set the lengths by hand.")
     return {"prompt_tokens": value // 2, "response_tokens": value - value // 2}
@@ -33,50 +34,33 @@ def _offloaded(value: bool, values: Values) -> Mapping[str, Any]:
     return {"activation_offload": bool(value) or bool(fsdp and values[name])}
 
 
-def _shared(file: str, length: int, offload: int) -> tuple[Setting, Setting]:
-    """What both of these trainers are told."""
-    return (
-        row(
-            *(file.format(length), "max_length", 1024, "prompt_tokens", "response_tokens"),
-            write=lambda plan: plan.prompt_tokens + plan.response_tokens,
-            read=_lengths,
-            unit="tokens",
-        ),
-        row(
-            *(file.format(offload), "activation_offloading", False, "activation_offload"),
-            write=lambda plan: activations_by_trainer(plan) or None,
-            read=_offloaded,
-        ),
+def _length(at: str) -> Setting:
+    return row(
+        *(at, "max_length", 1024, "prompt_tokens", "response_tokens"),
+        write=lambda plan: plan.prompt_tokens + plan.response_tokens,
+        read=_lengths,
+        unit="tokens",
     )
 
 
-def _beside(file: str, *lines: int) -> tuple[Setting, ...]:
-    """What both have and no field has."""
-    init, aux, free, padded = (file.format(line) for line in lines)
-    return (
-        row(init, "model_init_kwargs", None, "dtype", "attention"),
-        other(aux, "router_aux_loss_coef", None, "memory", "More: logits of the routers stay."),
-        other(free, "padding_free", False, "both", "Less: rows are joined without padding."),
-        other(padded, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),
+def _activations(at: str) -> Setting:
+    return row(
+        *(at, "activation_offloading", False, "activation_offload"),
+        write=lambda plan: activations_by_trainer(plan) or None,
+        read=_offloaded,
     )
 
-
-_LENGTH, _ACTIVATIONS = _shared(TEXT, 202, 291)
 
 GIVEN: tuple[Setting, ...] = (
-    _LENGTH,
+    _length(TEXT.format(202)),
     row(
         *(TEXT.format(222), "packing", False, "batch_shape"),
         write=lambda plan: plan.batch_shape == "packed",
         read=lambda value, values: {"batch_shape": "packed" if value else "padded"},
     ),
-    _ACTIVATIONS,
-    *_beside(TEXT, 146, 161, 238, 248),
-    other(TEXT.format(229), "packing_strategy", "bfd", "seconds", "Rows are filled otherwise."),
-    other(TEXT.format(255), "eval_packing", None, "both", "Validation's rows are packed or not."),
-    other(TEXT.format(261), "completion_only_loss", None, "both", "Less: the head scores fewer."),
-    other(TEXT.format(273), "assistant_only_loss", False, "both", "Less: the head scores fewer."),
-    other(TEXT.format(283), "loss_type", "nll", "memory", "Another loss over the vocabulary."),
+    _activations(TEXT.format(291)),
+    row(TEXT.format(146), *MODEL),
+    *beyond("text"),
 )
 
 
@@ -87,18 +71,14 @@ def _cached(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 PAIRS: tuple[Setting, ...] = (
-    _shared(BOTH, 195, 320)[0],
+    _length(BOTH.format(195)),
     row(
         *(BOTH.format(227), "precompute_ref_log_probs", False, "reference"),
         write=lambda plan: plan.reference == "cached-logprobs" or None,
         read=_cached,
     ),
-    _shared(BOTH, 195, 320)[1],
-    *_beside(BOTH, 162, 177, 210, 220),
+    _activations(BOTH.format(320)),
+    row(BOTH.format(162), *MODEL),
     row(BOTH.format(185), "disable_dropout", True, "lora_dropout"),
-    other(BOTH.format(235), "precompute_ref_batch_size", None, "memory", "Rows it scores before."),
-    other(BOTH.format(245), "loss_type", ["sigmoid"], "both", "Other losses may keep more."),
-    other(BOTH.format(262), "ld_alpha", None, "both", "More: log-probs are split by length."),
-    other(BOTH.format(305), "use_weighting", False, "both", "More: log-probs of whole logits."),
-    other(BOTH.format(324), "sync_ref_model", False, "seconds", "More: weights are mixed."),
+    *beyond("pairs"),
 )

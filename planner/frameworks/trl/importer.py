@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
@@ -19,21 +18,20 @@ from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
-from planner.importer.kinds import gathered, held, of_kinds
+from planner.importer.kinds import gathered, of_kinds
 from planner.importer.models import catalog_id
-from planner.importer.reading import Entry, Reading, read
+from planner.importer.reading import NOTHING, Entry, Files, Reading, listed, read
 from planner.launch.huggingface.table import with_defaults
 from planner.plan.methods import methods
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
 
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
-
 REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
+LAUNCHERS = ("config_file", "accelerate_config")
+"""What names accelerate's configuration, as ``accelerate launch`` and ``trl`` call it."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -53,6 +51,11 @@ def classes() -> dict[str, str]:
     return {own.config: name for name, own in trainers.items() if own is not None}
 
 
+def scripts() -> dict[str, str]:
+    """Methods by the name of TRL's script: ``grpo``."""
+    return {name.removesuffix("Config").lower(): method for name, method in classes().items()}
+
+
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
@@ -61,19 +64,18 @@ def takes(launch: Launch, files: Files = NOTHING) -> bool:
 
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration or a script which is given by itself."""
-    by_class = {method: config for config, method in classes().items()}
     for name, givens in files.items():
         launch = Launch(name, ())
         if takes(launch, files):
             return launch
         told = {one.name for one in givens}
         known = {
-            method: len(told & {row.name for row in all_settings(method)}) for method in by_class
+            script: len(told & {row.name for row in all_settings(method)})
+            for script, method in scripts().items()
         }
         best = max(known, key=known.__getitem__)
         if known[best] >= FEW:
-            script = by_class[best].removesuffix("Config").lower()
-            return Launch(f"{FRAMEWORK.name} {script}", (Word("--config"), Word(name)))
+            return Launch(f"{FRAMEWORK.name} {best}", (Word("--config"), Word(name)))
     return None
 
 
@@ -90,14 +92,13 @@ def words(row: Setting, value: object) -> tuple[str, ...]:
 def method_of(launch: Launch, files: Files) -> str:
     """The method that a launch trains by TRL, by its script or its arguments' class; else empty."""
     by_class = classes()
-    scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
     found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
     named = next((by_class[name] for name in found if name in by_class), "")
     if named or program.startswith("trl "):
-        return named or scripts.get(program.removeprefix("trl "), "")
-    method = scripts.get(last, "")
+        return named or scripts().get(program.removeprefix("trl "), "")
+    method = scripts().get(last, "")
     own = package.endswith(("trl.scripts", "examples.scripts"))
     return method if method and (own or _speaks(launch, files, method)) else ""
 
@@ -127,10 +128,7 @@ def imported(
     """
     method = method_of(launch, files)
     if not method:
-        reading = read((), (), as_settings(flags(launch.arguments, ())))
-        own = f"{launch.program} is not planned: its settings are listed as they stand."
-        reading.messages.append(own)
-        return reading
+        return listed(launch.program, as_settings(flags(launch.arguments, ())))
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
@@ -139,7 +137,7 @@ def imported(
         map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
     )
     defaults = {**_launcher(launch).defaults, **sharing}
-    rows = with_defaults(map(held, table.values()), defaults)
+    rows = with_defaults(table.values(), defaults)
     told = _once((*told, *_variables(launch, table)), table)
     givens = [*of_kinds(gathered(told, rows), rows, wrong)]
     reading = read(rows, no_effect(), givens)
@@ -175,7 +173,7 @@ def _model(one: Given) -> Given:
 
 
 def _reads(row: Setting) -> bool:
-    """What only an export says is no setting of a reader."""
+    """Whether an import reads a row; some are only written by exports."""
     return bool(row.fields or row.otherwise)
 
 
@@ -187,7 +185,7 @@ def _beside(files: Files, path: str) -> Sequence[Given]:
 def _told(
     launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
-    """All that the launch says, in the order in which the last word counts."""
+    """All settings of a launch; of two of one name the last counts."""
     known = {*table, *no_effect()}
     own = [*flags(launch.arguments, {name for name in known if "." not in name})]
     config = [one for one in own if one.name == "config"]
@@ -200,7 +198,7 @@ def _told(
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
-    arguments = next(name for name, known in classes().items() if known == method)
+    arguments = trainer_of(FRAMEWORK.name, method).own.config
     said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
@@ -208,11 +206,11 @@ def _told(
     by_trl = launch.program.startswith(f"{FRAMEWORK.name} ")
     passed_on = [one for one in rest if by_trl and _head(one) != ENV]
     left = [one for one in rest if not by_trl or _head(one) == ENV]
-    file, options = _launcher_file([*_launcher(launch).options, *passed_on])
+    launcher = [*_launcher(launch).options, *passed_on]
+    options = [one for one in launcher if one.name not in LAUNCHERS]
     inside: list[Given] = []
-    if file is not None:
-        inside = [*_packaged(file)] or [*_beside(files, str(file.value))]
-        inside = inside or _missing(file, absent)
+    for file in [one for one in launcher if one.name in LAUNCHERS][-1:]:
+        inside += [*_packaged(file)] or _beside(files, str(file.value)) or _missing(file, absent)
     return [*of_accelerate(inside, table), *of_accelerate(options, table), *by_script, *left]
 
 
@@ -226,16 +224,6 @@ def _head(one: Given) -> str:
     return one.name.partition(".")[0]
 
 
-def _launcher_file(options: Iterable[Given]) -> tuple[Given | None, list[Given]]:
-    file, others = None, []
-    for one in options:
-        if one.name in ("config_file", "accelerate_config"):
-            file = one
-        else:
-            others.append(one)
-    return file, others
-
-
 def _missing(one: Given, absent: list[Entry]) -> list[Given]:
     """Nothing, of a file that is named and not here: whoever gave the others is asked for it."""
     opens = (*one.opens, Open(str(one.value), place=one.place))
@@ -246,8 +234,7 @@ def _missing(one: Given, absent: list[Entry]) -> list[Given]:
 def _served(servers: Iterable[Launch]) -> Iterator[Given]:
     for server in servers:
         for one in flags(server.arguments, ()):
-            name = {"model": "model"}.get(one.name, one.name)
-            yield replace(one, name=f"vllm.{name}") if one.name else replace(one, name="vllm.model")
+            yield replace(one, name=f"vllm.{one.name or 'model'}")
 
 
 def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
@@ -260,14 +247,14 @@ def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
 
 
 def _once(givens: Iterable[Given], table: Mapping[str, Setting]) -> list[Given]:
-    """Of what has no row the last word alone: nothing hangs on the others."""
+    """Of a setting without a row only the last: nothing depends on the others."""
     told = [*givens]
     last = {one.name: at for at, one in enumerate(told)}
     return [one for at, one in enumerate(told) if one.name in table or last[one.name] == at]
 
 
 def _loaded_wide(reading: Reading) -> Iterator[Entry]:
-    """Of weights loaded in fp32 to be sharded a plan has the trained ones alone, not a reference.
+    """A reference that is loaded in fp32 to be sharded, which no plan has.
 
     FSDP widens what it trains of weights in half precision; here everything was fp32 before.
     """
@@ -280,15 +267,11 @@ def _loaded_wide(reading: Reading) -> Iterator[Entry]:
 
 
 def _ask(reading: Reading) -> None:
-    """What nothing says and no default is good for."""
-    sampled = reading.plan.get("rollout", "none") != "none"
-    apart = reading.plan.get("rollout") == "vllm-separate"
+    """Ask for fields that nobody said and no default is good for."""
+    rollout = reading.plan.get("rollout", "none")
+    needed = {"prompt_tokens": rollout != "none", "rollout_gpus": rollout == "vllm-separate"}
+    said = {*reading.plan, *(field for one in reading.open if one.asked for field in one.fields)}
     for field, name in ASKED.items():
-        needless = (field == "rollout_gpus" and not apart) or (
-            field == "prompt_tokens" and not sampled
-        )
-        if field not in reading.plan and not needless:
-            open_ = Open(name or field)
-            already = any(field in one.fields and one.asked for one in reading.open)
-            if not already:
-                reading.open.append(Entry(name or field, None, (field,), opens=(open_,)))
+        if needed.get(field, True) and field not in said:
+            opens = (Open(name or field),)
+            reading.open.append(Entry(name or field, None, (field,), opens=opens))

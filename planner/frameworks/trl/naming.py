@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from planner.frameworks.trl.rows import other, row
+from planner.frameworks.trl.rows import beyond, row
 from planner.importer.given import Given
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import flat
@@ -22,10 +22,7 @@ def _prompt(value: int | None, values: Values) -> Mapping[str, Any]:
 EARLIER = "configurations of earlier releases"
 OLDER: tuple[Setting, ...] = (
     row(EARLIER, "max_prompt_length", None, "prompt_tokens", read=_prompt, unit="tokens"),
-    other(EARLIER, "group_by_length", False, "both", "Less padding: rows by length."),
-    other(EARLIER, "use_liger_loss", False, "memory", "Less: no logits of all responses."),
-    other(EARLIER, "vllm_device", "auto", "memory", "An engine on a card of its own."),
-    other(EARLIER, "vllm_dtype", "auto", "memory", "The engine's weights in another dtype."),
+    *beyond("earlier"),
 )
 """What earlier releases took, and people's scripts still say."""
 

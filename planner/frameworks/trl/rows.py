@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from planner.values.setting import Setting
+from planner.values.setting_files import without_field
+
+RELEASE = "trl 1.16.0"
 
 
 def row(at: str, name: str, default: object, *fields: str, **more: Any) -> Setting:
     """A setting with fields; ``at`` is file and line below ``trl/``, such as ``a.py:7``."""
-    source = f"trl 1.16.0, {at.replace(':', ', line ')}"
-    return Setting(
-        name=name, default=default, source=source, fields=fields, **{"moves": "both", **more}
-    )
+    source = f"{RELEASE}, {at.replace(':', ', line ')}"
+    return Setting(name=name, default=default, source=source, fields=fields, **more)
 
 
-def other(at: str, name: str, default: object, moves: Any, otherwise: str) -> Setting:
-    """A setting that no field has."""
-    return row(at, name, default, moves=moves, otherwise=otherwise)
+def beyond(of: str) -> tuple[Setting, ...]:
+    """Settings that no field has, of one of the files in ``beyond/``."""
+    return without_field(Path(__file__).parent / "beyond" / f"{of}.jsonl", RELEASE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.rows import other, row
+from planner.frameworks.trl.rows import beyond, row
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
 from planner.launch.huggingface.resolved import (
@@ -235,40 +235,5 @@ SAMPLES: tuple[Setting, ...] = (
     row(FILE.format(521), "generation_batch_size", None, "prompts_per_step", unit="responses"),
     row(FILE.format(453), "disable_dropout", False, "lora_dropout"),
     row(FILE.format(429), "model_init_kwargs", None, "dtype", "attention"),
-    *(
-        other(FILE.format(line), name, default, moves, why)
-        for line, name, default, moves, why in (
-            (445, "router_aux_loss_coef", None, "memory", "More: logits of the routers stay."),
-            (460, "cast_lm_head_to_fp32", False, "memory", "More: the head's weights in fp32."),
-            (498, "ds3_gather_for_generation", True, "both", "Less: gathered layer by layer."),
-            (511, "pad_to_multiple_of", "auto", "memory", "More: rows are padded further."),
-            (557, "generation_kwargs", None, "both", "Whatever generate is told beside."),
-            (573, "repetition_penalty", 1.0, "memory", "More: a mask of the vocabulary a row."),
-            (581, "cache_implementation", None, "memory", "Another KV cache of generate."),
-            (604, "vllm_model_impl", "vllm", "seconds", "More: transformers' own layers."),
-            (619, "vllm_structured_outputs_regex", None, "seconds", "More: tokens are masked."),
-            (689, "num_iterations", 1, "seconds", "More: each rollout is trained on again."),
-            (844, "sync_ref_model", False, "seconds", "More: weights are mixed now and then."),
-            (866, "top_entropy_quantile", 1.0, "both", "Fewer tokens enter the loss."),
-            (886, "use_adaptive_entropy", False, "both", "An entropy bonus comes and goes."),
-            (917, "max_tool_calling_iterations", None, "both", "More turns: longer rows."),
-            (
-                *(925, "vllm_importance_sampling_correction", True, "seconds"),
-                "Fewer: no old log-probs where one update follows a rollout.",
-            ),
-            (963, "off_policy_mask_threshold", None, "seconds", "More: old log-probs."),
-            (
-                *(1022, "use_transformers_continuous_batching", False, "both"),
-                "Another way of transformers to generate.",
-            ),
-            (
-                *(1029, "transformers_continuous_batching_config", None, "both"),
-                "Another way of transformers to generate.",
-            ),
-            (
-                *(1035, "use_transformers_paged", False, "both"),
-                "Another way of transformers to generate.",
-            ),
-        )
-    ),
+    *beyond("prompts"),
 )

@@ -1,8 +1,7 @@
 """Rows of what stands beside the trainer: an engine's server below ``vllm.``, and variables.
 
 Those of the server are ``vllm serve``'s and ``trl vllm-serve``'s flags; a trainer that starts no
-server leaves them alone. vLLM is not installed where this was written: its own defaults are not
-here, and what a server does not say is asked for.
+server leaves them alone. vLLM's own defaults are not here: what a server does not say is asked for.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _allocator(value: str, values: Values) -> Mapping[str, Any]:
 def _row(name: str, default: object, *fields: str, **more: Any) -> Setting:
     source = SOURCE.format(name)
     return Setting(
-        name=f"vllm.{name}", default=default, moves="both", source=source, fields=fields, **more
+        name=f"vllm.{name}", default=default, source=source, fields=fields, **more
     )
 
 
@@ -77,16 +76,15 @@ SERVED: tuple[Setting, ...] = (
     ),
     _row("data_parallel_size", 1, "rollout_gpus", unit="engines"),
     *(
-        _row(name, None, field, read=_said(field))
-        for name, field in (
-            ("gpu_memory_utilization", "gpu_memory_utilization"),
-            ("max_num_seqs", "max_num_seqs"),
-            ("max_num_batched_tokens", "max_num_batched_tokens"),
-            ("kv_cache_dtype", "kv_cache_dtype"),
-            ("enforce_eager", "enforce_eager"),
-            ("async_scheduling", "async_scheduling"),
-            ("enable_expert_parallel", "rollout_expert_parallel"),
+        _row(name, None, name, read=_said(name))
+        for name in (
+            *("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"),
+            *("kv_cache_dtype", "enforce_eager", "async_scheduling"),
         )
+    ),
+    _row(
+        *("enable_expert_parallel", None, "rollout_expert_parallel"),
+        read=_said("rollout_expert_parallel"),
     ),
     _row("max_model_len", None, "prompt_tokens", read=_longest, unit="tokens"),
     _variable("PYTORCH_CUDA_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),

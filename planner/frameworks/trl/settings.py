@@ -17,6 +17,7 @@ from planner.frameworks.trl.served import SERVED
 from planner.launch.huggingface import accelerate, deepspeed, table, training
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
+from planner.values.setting_files import names
 
 DEFAULTS = {
     # trainer/base_config.py and trainer/model_config.py
@@ -29,7 +30,7 @@ DEFAULTS = {
 ROWS: dict[str, tuple[Setting, ...]] = {"pairs": PAIRS, "text": GIVEN}
 """By what a trainer's data set has: its own rows, where that is no prompts."""
 AROUND = Own(trainer="GRPOTrainer", config="GRPOConfig", rows="prompts")
-"""What a program of our own is written around."""
+"""The trainer that programs of our own are written around."""
 
 
 @cache
@@ -48,12 +49,11 @@ def training_settings(method: str) -> tuple[Setting, ...]:
 
 
 def all_settings(method: str) -> tuple[Setting, ...]:
-    """The same with what starts the processes: accelerate, DeepSpeed, an engine's server."""
+    """The same, and what starts the processes: accelerate, DeepSpeed, an engine's server."""
     return (*training_settings(method), *accelerate.ROWS, *deepspeed.ROWS, *SERVED)
 
 
 @cache
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds."""
-    own = Path(__file__).with_name("no_effect.txt").read_text("utf-8").split()
-    return (*own, *table.no_effect())
+    return (*names(Path(__file__).with_name("no_effect.txt")), *table.no_effect())

@@ -6,15 +6,13 @@ the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.settings import SETTINGS, known, no_effect
-from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
 from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
@@ -22,8 +20,9 @@ from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
 from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.kinds import flat
 from planner.importer.models import catalog_id
-from planner.importer.reading import Entry, Reading, read
+from planner.importer.reading import NOTHING, Entry, Files, Reading, asked, listed, read
 from planner.values.setting import Setting
 
 PROGRAMS: dict[str, dict[str, Any]] = {
@@ -38,8 +37,8 @@ CONFIGS = {
     "one_step_off_ppo_megatron_trainer": "megatron",
 }
 """Names of verl's own configurations, and the engine that each trains with."""
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
+ENGINES = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan"}
+"""Engines with settings of their own, by the part of a name that says whose they are."""
 RENAMED = {
     "critic.model.fsdp_config.": "critic.fsdp.",
     "custom_reward_function.": "reward.custom_reward_function.",
@@ -64,7 +63,6 @@ OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
 FEW = 3
 """As many of them make a file such a configuration."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-_DEEPEST = 20
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
@@ -95,9 +93,7 @@ def imported(
     words = parsed(launch.arguments)
     module = _module(launch)
     if module not in PROGRAMS:
-        reading = read((), (), words.givens)
-        reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
-        return reading
+        return listed(module, words.givens)
     givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
     rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
@@ -152,8 +148,7 @@ def _module(launch: Launch) -> str:
 
 
 def _values(givens: Iterable[Given]) -> dict[str, Any]:
-    known = (one for one in givens if all(open_.default is not None for open_ in one.opens))
-    return {one.name: one.value for one in known}
+    return {one.name: one.value for one in givens if not asked(one.opens)}
 
 
 def _renamed(given: Given) -> Given:
@@ -177,9 +172,9 @@ def _of_model(given: Given) -> Given:
 
 
 def _flat(givens: Iterable[Given]) -> Iterator[Given]:
-    """Entries of dictionaries as settings of their own, and those of options put together."""
+    """Entries of dictionaries as settings of their own, and an optimizer's options as one."""
     options: dict[str, Given] = {}
-    for given in (one for whole in givens for one in _entries(whole)):
+    for given in flat(givens, DICTIONARY):
         owner = next((name for name in DICTIONARY if given.name.startswith(f"{name}.")), "")
         if not owner:
             yield given
@@ -190,16 +185,6 @@ def _flat(givens: Iterable[Given]) -> Iterator[Given]:
         opens = (*(before.opens if before else ()), *given.opens)
         options[owner] = Given(owner, {**had, key: given.value}, opens=opens)
     yield from options.values()
-
-
-def _entries(given: Given, depth: int = _DEEPEST) -> Iterator[Given]:
-    takes_apart = isinstance(given.value, dict) and given.value and given.name not in DICTIONARY
-    if not takes_apart or depth == 0:
-        yield given
-        return
-    for key, value in given.value.items():
-        name = f"{given.name}.{key}"
-        yield from _entries(replace(given, name=name, value=value, place=None), depth - 1)
 
 
 def resolved(
@@ -242,8 +227,9 @@ def _asked(givens: list[Given], name: str, usual: dict[str, Any]) -> list[Given]
 def _complete(reading: Reading, launch: Launch, words: Words, said: dict[str, Any]) -> None:
     """What verl does whatever is set, what the command's surroundings say, and what nobody does."""
     for entry in [*reading.unknown]:
-        if why := other_engine(entry.name):
+        if label := next((ENGINES[part] for part in entry.name.split(".") if part in ENGINES), ""):
             reading.unknown.remove(entry)
+            why = f"A setting of {label}'s, whose memory and seconds are not planned."
             reading.beyond.append(replace(entry, why=why))
     reading.plan |= {"framework": FRAMEWORK.name, "empty_cache": "between-phases"}
     allocators = [launch.environment[name] for name in ALLOCATORS if name in launch.environment]

@@ -25,7 +25,7 @@ from planner.launch.huggingface.resolved import (
     sharding,
     way,
 )
-from planner.launch.huggingface.table import nested, written
+from planner.launch.huggingface.table import beyond, nested, written
 from planner.launch.launch import LaunchFile
 from planner.launch.script import yaml_text
 from planner.plan import Plan
@@ -160,13 +160,8 @@ def _split(field: str) -> Any:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    return Setting(
-        name=PREFIX + name,
-        default=default,
-        source=source.format(line),
-        fields=fields,
-        **{"moves": "both", **more},
-    )
+    source = source.format(line)
+    return Setting(name=PREFIX + name, default=default, source=source, fields=fields, **more)
 
 
 def _fixed(line: int, name: str, default: object, value: object) -> Setting:
@@ -301,54 +296,5 @@ ROWS: tuple[Setting, ...] = (
         *(FLAGS, 927, "parallelism_config.parallelism_config_cp_size", 1, "context_parallel"),
         read=_split("context_parallel"),
     ),
-    *(
-        _row(source, line, name, default, moves=moves, otherwise=why)
-        for source, line, name, default, moves, why in (
-            (
-                *(FLAGS, 949, "parallelism_config.parallelism_config_sp_size", 1, "both"),
-                "Less: a sequence is split over GPUs.",
-            ),
-            (
-                *(FLAGS, 527, "fsdp_config.fsdp_min_num_params", 100_000_000, "memory"),
-                "Units of another size, where SIZE_BASED_WRAP makes them.",
-            ),
-            (
-                *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "memory"),
-                "Units of another size, where they are no layers.",
-            ),
-            (
-                *(FLAGS, 559, "fsdp_config.fsdp_backward_prefetch", None, "memory"),
-                "More: the next unit is gathered before this one is freed.",
-            ),
-            (
-                *(FLAGS, 571, "fsdp_config.fsdp_forward_prefetch", False, "memory"),
-                "More: the next unit is gathered before this one is freed.",
-            ),
-            (
-                *(FILE, 192, "fp8_config", None, "both"),
-                "Faster products, and copies of weights in 8 bits.",
-            ),
-            (
-                *(FILE, 200, "megatron_lm_config", None, "both"),
-                "Megatron's trainer: another one in every way.",
-            ),
-            (
-                *(FLAGS, 504, "deepspeed_config.deepspeed_moe_layer_cls_names", None, "memory"),
-                "Experts are gathered as one.",
-            ),
-            (
-                *(FLAGS, 224, "dynamo_config.dynamo_mode", "default", "both"),
-                "More memory where it looks for the fastest kernels, or captures graphs.",
-            ),
-            (
-                *(FLAGS, 231, "dynamo_config.dynamo_use_fullgraph", False, "seconds"),
-                "Fewer: no breaks in a graph.",
-            ),
-            (
-                *(FLAGS, 237, "dynamo_config.dynamo_use_dynamic", False, "seconds"),
-                "Fewer compilations for rows of other lengths.",
-            ),
-            (FLAGS, 403, "downcast_bf16", False, "memory", "Of a TPU."),
-        )
-    ),
+    *beyond("accelerate 1.15.0", "accelerate", PREFIX),
 )

@@ -17,7 +17,7 @@ from planner.launch.huggingface.resolved import (
     sharded_by_deepspeed,
     way,
 )
-from planner.launch.huggingface.table import nested, written
+from planner.launch.huggingface.table import beyond, nested, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
 from planner.values.setting import Setting
@@ -42,7 +42,7 @@ def _optimizer(plan: Plan) -> bool:
 
 
 def _auto(name: str, line: int, *fields: str) -> Setting:
-    """What transformers fills in, and holds against its own where somebody else did."""
+    """What transformers fills in; a value in the file has to be transformers' own."""
     return _row(CONFIG, line, name, "auto", *fields, write=lambda plan: "auto", read=_same(name))
 
 
@@ -86,23 +86,8 @@ def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    return Setting(
-        name=PREFIX + name,
-        default=default,
-        source=source.format(line),
-        fields=fields,
-        **{"moves": "both", **more},
-    )
-
-
-def _other(source: str, line: int, name: str, default: object, moves: Any, why: str) -> Setting:
-    return Setting(
-        name=PREFIX + name,
-        default=default,
-        moves=moves,
-        source=source.format(line),
-        otherwise=why,
-    )
+    source = source.format(line)
+    return Setting(name=PREFIX + name, default=default, source=source, fields=fields, **more)
 
 
 ROWS: tuple[Setting, ...] = (
@@ -170,92 +155,5 @@ ROWS: tuple[Setting, ...] = (
         write=lambda plan: sharding_of(plan).zero == 3 or None,
         read=_saved,
     ),
-    _other(
-        *("deepspeed 0.19.8, runtime/constants.py, line {}", 95, "bfloat16", None, "memory"),
-        "An older word for bf16, which it is not read as.",
-    ),
-    *(
-        _other(ZERO, line, f"zero_optimization.{name}", default, moves, why)
-        for line, name, default, moves, why in (
-            (102, "contiguous_gradients", True, "memory", "Less without a copy of gradients."),
-            (108, "reduce_scatter", True, "seconds", "More: gradients are reduced whole."),
-            (113, "reduce_bucket_size", 500_000_000, "memory", "A bucket of so many elements."),
-            (132, "allgather_bucket_size", 500_000_000, "memory", "A bucket of so many elements."),
-            (138, "overlap_comm", None, "both", "More: a second bucket; it waits less."),
-            (182, "sub_group_size", 1_000_000_000, "memory", "Elements an optimizer step holds."),
-            (222, "stage3_prefetch_bucket_size", 50_000_000, "memory", "Gathered in advance."),
-            (
-                *(228, "stage3_param_persistence_threshold", 100_000, "memory"),
-                "Weights up to so many elements are on every GPU.",
-            ),
-            (245, "stage3_max_live_parameters", 1_000_000_000, "memory", "Gathered at once."),
-            (251, "stage3_max_reuse_distance", 1_000_000_000, "memory", "Kept until reused."),
-            (235, "stage3_model_persistence_threshold", None, "memory", "Weights never sharded."),
-            (324, "zero_hpz_partition_size", 1, "memory", "More: a second shard in each node."),
-            (328, "zero_quantized_weights", False, "seconds", "Fewer: weights travel in 8 bits."),
-            (333, "zero_quantized_nontrainable_weights", False, "both", "Less: frozen in 8 bits."),
-            (340, "zero_quantized_gradients", False, "seconds", "Fewer: gradients in 4 bits."),
-            (309, "round_robin_gradients", False, "seconds", "Fewer where it offloads."),
-            (303, "legacy_stage1", False, "memory", "Another code of stage 1."),
-            (265, "stage3_module_granularity_threshold", 0, "memory", "Gathered as one."),
-            (188, "cpu_offload_param", None, "memory", "Deprecated; use offload_param."),
-            (209, "cpu_offload", None, "memory", "Deprecated; use offload_optimizer."),
-            (126, "allgather_partitions", True, "seconds", "Weights travel by broadcasts."),
-            (119, "use_multi_rank_bucket_allreduce", True, "seconds", "More: reduced in turn."),
-            (317, "parameter_alignment", False, "memory", "More: weights are padded."),
-            (346, "memory_efficient_linear", True, "memory", "More: linear layers keep weights."),
-            (279, "stage3_allgather_sequential", False, "seconds", "Gathers follow each other."),
-            (273, "stage3_use_all_reduce_for_fetch_params", False, "seconds", "Another gather."),
-            (370, "save_muon_momentum_buffer_in_memory", False, "memory", "More: of Muon."),
-            (377, "leaf_module", None, "memory", "More: modules are gathered as one."),
-            (179, "zenflow", None, "both", "Another optimizer step, partly on the CPU."),
-        )
-    ),
-    *(
-        _other(OFFLOAD, line, f"zero_optimization.{name}", default, "memory", why)
-        for line, name, default, why in (
-            (30, "offload_param.nvme_path", None, "Host RAM: weights go to a disk."),
-            (33, "offload_param.buffer_count", 5, "Host RAM: buffers of a disk."),
-            (36, "offload_param.buffer_size", 100_000_000, "Host RAM: buffers of a disk."),
-            (39, "offload_param.max_in_cpu", 1_000_000_000, "Host RAM beside a disk."),
-            (64, "offload_optimizer.nvme_path", None, "Host RAM: states go to a disk."),
-            (67, "offload_optimizer.buffer_count", 4, "Host RAM: buffers of a disk."),
-            (99, "offload_optimizer.ratio", 1.0, "More: a part of the states stays on the GPU."),
-            (84, "offload_optimizer.pipeline_read", False, "Seconds: of a disk."),
-            (90, "offload_optimizer.pipeline_write", False, "Seconds: of a disk."),
-            (96, "offload_optimizer.fast_init", False, "Seconds: of a disk, at the start."),
-            (105, "offload_optimizer.cpuadam_cores_perc", 0.8, "Seconds: cores of an update."),
-            (102, "offload_optimizer.super_offload", False, "Another optimizer step."),
-        )
-    ),
-    *(
-        _other(DTYPE, line, name, default, "memory", why)
-        for line, name, default, why in (
-            (51, "bf16.immediate_grad_update", False, "Less: no gradients wait for the step."),
-            (63, "bf16.bf16_master_weights_and_grads", False, "Less: no fp32 master."),
-            (68, "bf16.bf16_optimizer_states", False, "Less: moments in bf16."),
-            (110, "fp16.auto_cast", False, "More: inputs are cast."),
-            (160, "fp16.fp16_master_weights_and_grads", False, "Less: no fp32 master."),
-        )
-    ),
-    *(
-        _other(CONFIG, line, name, default, moves, why)
-        for line, name, default, moves, why in (
-            (559, "data_types.param_dtype", None, "memory", "Weights in another dtype."),
-            (561, "data_types.buffer_dtype", None, "memory", "Buffers in another dtype."),
-            (563, "data_types.keep_in_fp32_modules", "auto", "memory", "More: modules in fp32."),
-            (234, "prescale_gradients", False, "seconds", "Gradients are divided first."),
-            (503, "activation_checkpointing", None, "memory", "DeepSpeed's own, if a model asks."),
-            (322, "zero_force_ds_cpu_optimizer", True, "seconds", "torch's AdamW is slower there."),
-            (180, "torch_autocast", None, "both", "Autocast in place of half-precision weights."),
-            (584, "compile", None, "both", "DeepSpeed's compiler."),
-            (587, "tensor_parallel", None, "both", "Less: layers are split over GPUs."),
-            (588, "expert_parallel", None, "both", "Less: experts are split over GPUs."),
-            (582, "weight_quantization", None, "both", "Less: weights in 8 bits."),
-            (572, "aio", None, "seconds", "How a disk is read."),
-            (370, "hybrid_engine", None, "both", "An engine of DeepSpeed's that generates."),
-            (283, "pipeline", None, "both", "Less: layers are split into stages."),
-            (542, "data_efficiency", None, "both", "Other lengths of rows while it trains."),
-        )
-    ),
+    *beyond("deepspeed 0.19.8", "deepspeed", PREFIX),
 )

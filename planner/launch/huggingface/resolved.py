@@ -1,4 +1,4 @@
-"""What settings come to together: by name, each at its given value or its default."""
+"""What several settings decide together; ``Values`` are all of them, given or default, by name."""
 
 from __future__ import annotations
 

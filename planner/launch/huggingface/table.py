@@ -9,6 +9,9 @@ from typing import Any
 
 from planner.plan import Plan
 from planner.values.setting import Setting
+from planner.values.setting_files import names, without_field
+
+HERE = Path(__file__).parent
 
 
 def written(rows: Iterable[Setting], plan: Plan) -> dict[str, object]:
@@ -30,24 +33,27 @@ def nested(values: Mapping[str, object], prefix: str) -> dict[str, Any]:
 
 
 def with_defaults(rows: Iterable[Setting], defaults: Mapping[str, object]) -> tuple[Setting, ...]:
-    """The same rows where others decide what is taken for want of a word."""
+    """The same rows with these defaults, by name."""
     return tuple(
         replace(row, default=defaults[row.name]) if row.name in defaults else row for row in rows
     )
 
 
 def unwritten(rows: Iterable[Setting]) -> tuple[Setting, ...]:
-    """The same rows where an export leaves them to the framework."""
+    """The same rows, left out of exports."""
     return tuple(replace(row, write=None) for row in rows)
 
 
 def no_effect() -> tuple[str, ...]:
-    """Names that move neither memory nor seconds, those of each of the three in a file."""
-    folder = Path(__file__).parent / "no_effect"
-    below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed."}
-    below["earlier"] = ""  # of releases of transformers before 5
+    """Names that move neither memory nor seconds; ``earlier``: of transformers before 5."""
+    below = {"training": "", "accelerate": "accelerate.", "deepspeed": "deepspeed.", "earlier": ""}
     return tuple(
-        prefix + name
+        name
         for file, prefix in below.items()
-        for name in (folder / f"{file}.txt").read_text("utf-8").split()
+        for name in names(HERE / "no_effect" / f"{file}.txt", prefix)
     )
+
+
+def beyond(package: str, of: str, prefix: str = "") -> tuple[Setting, ...]:
+    """Settings that no field has, of one of the files in ``beyond/``."""
+    return without_field(HERE / "beyond" / f"{of}.jsonl", package, prefix)

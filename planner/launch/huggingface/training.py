@@ -18,13 +18,14 @@ from planner.launch.huggingface.resolved import (
     sequences,
     shares_gpus,
 )
+from planner.launch.huggingface.table import beyond
 from planner.launch.words import ATTENTION
 from planner.numeric import ceil_div
 from planner.plan import Plan
 from planner.values.setting import Setting
 from planner.values.sharding import sharding_of
 
-SOURCE = "transformers 5.23.0, training_args.py, line {}"
+RELEASE = "transformers 5.23.0"
 DTYPES = ("dtype", "master_dtype", "base_dtype", "gradient_dtype", "reduce_dtype")
 KERNELS = {spelled: name for name, spelled in ATTENTION.items()} | {
     "kernels-community/flash-attn2": "flash",
@@ -35,13 +36,13 @@ BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
 
 
 def accumulation(plan: Plan) -> int:
-    """Of an update whose rest is filled up: the Trainer's is always of whole micro-batches."""
+    """Micro-batches of an update, rounded up: the Trainer's updates are whole micro-batches."""
     together = plan.micro_batch_size * training_gpus(plan)
     return int(ceil_div(plan.prompts_per_update * plan.responses_per_prompt, together))
 
 
 def updates(plan: Plan) -> int:
-    """Of one step."""
+    """Updates of one step."""
     return int(plan.prompts_per_step // plan.prompts_per_update)
 
 
@@ -173,22 +174,14 @@ def _by_trainer(plan: Plan) -> bool:
 
 
 def _row(line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    source = SOURCE.format(line)
-    return Setting(
-        name=name, default=default, source=source, fields=fields, **{"moves": "both", **more}
-    )
-
-
-def _other(line: int, name: str, default: object, moves: Any, otherwise: str) -> Setting:
-    source = SOURCE.format(line)
-    return Setting(name=name, default=default, source=source, moves=moves, otherwise=otherwise)
+    source = f"{RELEASE}, training_args.py, line {line}"
+    return Setting(name=name, default=default, source=source, fields=fields, **more)
 
 
 WRITTEN: tuple[Setting, ...] = (
     Setting(
         name="model_name_or_path",
         default=None,
-        moves="both",
         source="transformers 5.23.0, modeling_utils.py, from_pretrained",
         fields=("model",),
         write=lambda plan: plan.model,
@@ -197,7 +190,6 @@ WRITTEN: tuple[Setting, ...] = (
     Setting(
         name="dtype",
         default="auto",
-        moves="both",
         source="transformers 5.23.0, modeling_utils.py, from_pretrained",
         fields=DTYPES,
         write=loaded_dtype,
@@ -208,7 +200,6 @@ WRITTEN: tuple[Setting, ...] = (
     Setting(
         name="attn_implementation",
         default=None,
-        moves="both",
         source="transformers 5.23.0, modeling_utils.py, from_pretrained",
         fields=("attention",),
         write=lambda plan: ATTENTION[plan.attention],
@@ -289,55 +280,7 @@ READ: tuple[Setting, ...] = (
     _row(1447, "fsdp", None, "sharding"),
     _row(1455, "fsdp_config", None, "sharding", "offload"),
     _row(1463, "deepspeed", None, "sharding", "offload"),
-    _other(
-        *(778, "num_train_epochs", 3.0, "seconds"),
-        "With the length of the data set it decides how many steps the run has: set steps.",
-    ),
-    _other(943, "torch_compile_backend", None, "both", "It turns on torch_compile."),
-    _other(949, "torch_compile_mode", None, "both", "It turns on torch_compile."),
-    _other(816, "optim_args", None, "memory", "It may change what the optimizer keeps."),
-    _other(843, "optim_target_modules", None, "memory", "Fewer states: low-rank optimizers."),
-    _other(866, "max_grad_norm", 1.0, "seconds", "Without clipping no norms are computed."),
-    _other(869, "label_smoothing_factor", 0.0, "memory", "More: log-probs of whole logits."),
-    _other(886, "bf16_full_eval", False, "memory", "Less while it validates: bf16 weights."),
-    _other(892, "fp16_full_eval", False, "memory", "Less while it validates: fp16 weights."),
-    _other(898, "tf32", None, "seconds", "Fewer where anything is computed in fp32."),
-    _other(
-        *(916, "activation_checkpointing_kwargs", None, "memory"),
-        "Reentrant checkpoints keep slightly more than others.",
-    ),
-    _other(
-        *(934, "gradient_checkpointing_kwargs", None, "memory"),
-        "Reentrant checkpoints keep slightly more than others.",
-    ),
-    _other(963, "liger_kernel_config", None, "memory", "More where kernels are turned off."),
-    _other(971, "use_cache", False, "memory", "More: keys and values of the forward."),
-    _other(977, "neftune_noise_alpha", None, "memory", "More: noise as large as embeddings."),
-    _other(989, "auto_find_batch_size", False, "both", "Less: out of memory halves the batch."),
-    _other(1131, "prediction_loss_only", False, "memory", "More without it: eval's logits stay."),
-    _other(1135, "eval_on_start", False, "seconds", "More: one validation before training."),
-    _other(1119, "eval_delay", 0, "seconds", "Fewer: validation begins later."),
-    _other(1141, "eval_do_concat_batches", True, "memory", "Host RAM: eval's logits in a list."),
-    _other(1153, "eval_accumulation_steps", None, "memory", "Less: eval's logits leave the GPU."),
-    _other(1165, "batch_eval_metrics", False, "memory", "Less: eval's logits are not kept."),
-    _other(1171, "save_only_model", False, "seconds", "Fewer: no optimizer in checkpoints."),
-    _other(1254, "load_best_model_at_end", False, "seconds", "More: a checkpoint is read back."),
-    _other(1284, "full_determinism", False, "both", "More of both: deterministic kernels."),
-    _other(1308, "accelerator_config", None, "both", "Split batches make micro-batches smaller."),
-    _other(1314, "parallelism_config", None, "both", "It splits more than the state."),
-    _other(1323, "dataloader_num_workers", 0, "memory", "Host RAM: a process for each worker."),
-    _other(1332, "dataloader_pin_memory", True, "memory", "Less host RAM without pinned batches."),
-    _other(1341, "dataloader_prefetch_factor", None, "memory", "Host RAM: batches that wait."),
-    _other(1335, "dataloader_persistent_workers", False, "memory", "Host RAM: workers stay."),
-    _other(1380, "train_sampling_strategy", "random", "both", "Less padding by length groups."),
-    _other(1395, "ddp_find_unused_parameters", None, "seconds", "More: the graph is searched."),
-    _other(1404, "ddp_bucket_cap_mb", None, "memory", "Buckets of another size than 25 MiB."),
-    _other(1413, "ddp_broadcast_buffers", None, "seconds", "More: buffers are sent each step."),
-    _other(1431, "ddp_backend", None, "seconds", "Another one than NCCL is slower."),
-    _other(1192, "save_on_each_node", False, "seconds", "More: each node writes checkpoints."),
-    _other(1475, "skip_memory_metrics", True, "seconds", "More: memory is watched."),
-    _other(1469, "debug", "", "both", "More of both: all activations are looked at."),
-    _other(1422, "ddp_static_graph", None, "seconds", "Fewer: buckets are made once."),
+    *beyond(RELEASE, "training"),
 )
 
 TRAINING = (*WRITTEN, *VALIDATION, *READ)

@@ -28,8 +28,7 @@ def show(found: Imported, footprint: Footprint | None) -> None:
         if one.steps:
             st.caption(f"{read_count(one.steps, 'step')} of the log.")
         if one.figures:
-            rows = [_row(each, footprint) for each in one.figures]
-            table = pd.DataFrame(rows)
+            table = pd.DataFrame(_rows(one, footprint))
             text_table(table, f"import-log:{number}", "Measured and estimated", right=1)
         if one.notes:
             bullets(one.notes)
@@ -42,12 +41,14 @@ def show(found: Imported, footprint: Footprint | None) -> None:
         _kept(found.logs, footprint.plan)
 
 
-def _row(figure: Figure, footprint: Footprint | None) -> dict[str, str]:
-    cells = {"Figure": figure.words, "Measured": _read(figure, figure.value)}
+def _rows(log: Measured, footprint: Footprint | None) -> list[dict[str, str]]:
+    told = [{"Figure": one.words, "Measured": _read(one, one.value)} for one in log.figures]
     if footprint is None:
-        return cells
-    (pair,) = beside(Measured(form="", steps=0, figures=(figure,)), footprint)
-    return {**cells, "Estimated": _estimated(pair), "Of": pair.phase, "Error": _error(pair)}
+        return told
+    return [
+        {**cells, "Estimated": _estimated(pair), "Of": pair.phase, "Error": _error(pair)}
+        for cells, pair in zip(told, beside(log, footprint), strict=True)
+    ]
 
 
 def _read(figure: Figure, value: float) -> str:

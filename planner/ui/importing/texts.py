@@ -14,11 +14,11 @@ from planner.problem import Problem
 from planner.ui import uploads
 from planner.ui.elements import button, row
 from planner.ui.state import session
+from planner.units import read_count
 from planner.wording.display import plain
 
-TEXTS, ANSWERS, PASTE, FILES = (
-    *("imported texts", "import answers", "import paste", "import files"),
-)
+TEXTS, ANSWERS, PASTE = "imported texts", "import answers", "import paste"
+FILES, ROUND = "import files", "import round"
 PASTED = "pasted text"
 HEIGHT = 220
 NAME_CHARACTERS = 60
@@ -80,15 +80,14 @@ def place() -> None:
     )
     for number, (name, text) in enumerate(texts().items()):
         with row(f"import-text:{number}"):
-            count = len(text.splitlines())
-            lines = "1 line" if count == 1 else f"{count:,} lines"
+            lines = read_count(len(text.splitlines()), "line")
             st.markdown(f":material/description: {plain(name)} :small[{lines}]")
             button("Remove", f"import-remove:{number}", "close", _remove, name, type="tertiary")
 
 
 def _files_key() -> str:
     """Another uploader once its files were taken: Streamlit's keeps them else."""
-    return f"{FILES}:{st.session_state.get('import round', 0)}"
+    return f"{FILES}:{st.session_state.get(ROUND, 0)}"
 
 
 def _pasted() -> None:
@@ -106,7 +105,7 @@ def _dropped() -> None:
     known = dict(texts())
     for file in uploads.sent_together(_files_key()):
         known[file.name[-NAME_CHARACTERS:]] = file.getvalue().decode("utf-8", "replace")
-    st.session_state["import round"] = st.session_state.get("import round", 0) + 1
+    st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
     _take(known)
 
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from planner.frameworks.verl.settings.algorithm import ESTIMATOR, KL_CONTROL, VARIATION
 from planner.frameworks.verl.settings.batches import COMPARED, FOLLOWING, LENGTHS, TRAINED
-from planner.frameworks.verl.settings.beyond import BEYOND
 from planner.frameworks.verl.settings.critic import CRITIC_FOLLOWING, CRITIC_ROWS
 from planner.frameworks.verl.settings.model import KERNEL, POLICY
 from planner.frameworks.verl.settings.rollout import APART, ENGINE, POOL
+from planner.frameworks.verl.settings.rows import Added
 from planner.frameworks.verl.settings.run import RUN, SOURCES
 from planner.importer.reading import pattern
 from planner.values.setting import Setting
+from planner.values.setting_files import names, without_field
 
+HERE = Path(__file__).parent
 SETTINGS: tuple[Setting, ...] = (
     *ESTIMATOR,
     *LENGTHS,
@@ -36,7 +38,8 @@ SETTINGS: tuple[Setting, ...] = (
     *FOLLOWING,
     *CRITIC_FOLLOWING,
     *SOURCES,
-    *BEYOND,
+    *without_field(HERE / "beyond" / "code.jsonl", kind=Added),
+    *without_field(HERE / "beyond" / "yaml.jsonl"),
 )
 
 
@@ -58,6 +61,4 @@ def _nothing() -> re.Pattern[str]:
 @cache
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds, with ``*`` for any characters."""
-    text = files(__package__).joinpath("no_effect.txt").read_text("utf-8")
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    return tuple(line for line in lines if line)
+    return names(HERE / "no_effect.txt")

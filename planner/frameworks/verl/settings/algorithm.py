@@ -31,7 +31,7 @@ def _method(said: Said) -> Mapping[str, Any]:
 
 
 def _kl(said: Said) -> Mapping[str, Any]:
-    """Both terms need one reference alone; the loss's own comes first."""
+    """The KL term and the reference it needs; a term in the loss goes before one in the reward."""
     if not compares(said):
         return {"kl": "none", "reference": "none"}
     reference = "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from planner.frameworks.verl.settings.algorithm import (
@@ -33,6 +34,7 @@ from planner.frameworks.verl.settings.rows import (
     Added,
     Said,
     carries,
+    follows,
     joint,
     real,
     same_as,
@@ -58,7 +60,7 @@ LENGTHS = (
         "prompt_tokens", "data.max_prompt_length", 512, "data/legacy_data.yaml:35", unit="tokens"
     ),
     Setting(
-        name="data.max_response_length", default=512, moves="both",
+        name="data.max_response_length", default=512,
         source="data/legacy_data.yaml:39", unit="tokens",
         fields=("response_tokens", "validation_response_tokens"),
         write=lambda plan: plan.response_tokens, read=_response,
@@ -70,21 +72,20 @@ LENGTHS = (
 )  # fmt: skip
 
 
-def _rows(value: Any, said: Said) -> Mapping[str, Any]:
-    """How many sequences a pass takes at once, where no budget says it."""
-    if budgets(said):
-        return {}
-    if value is None:
-        raise ValueError("verl asks for it where use_dynamic_bsz is false.")
-    return {"micro_batch_size": whole(value)}
+def _sequences(field: str, name: str, source: str) -> Setting:
+    """How many sequences a pass takes at once, where no budget of tokens says it."""
 
+    def read(value: Any, said: Said) -> Mapping[str, Any]:
+        if budgets(said):
+            return {}
+        if value is None:
+            raise ValueError("verl asks for it where use_dynamic_bsz is false.")
+        return {field: whole(value)}
 
-def _logprob_rows(value: Any, said: Said) -> Mapping[str, Any]:
-    if budgets(said):
-        return {}
-    if value is None:
-        raise ValueError("verl asks for it where use_dynamic_bsz is false.")
-    return {"logprob_micro_batch_size": whole(value)}
+    return Setting(
+        name=name, default=None, source=source, unit="sequences", fields=(field,),
+        write=attrgetter(field), read=read,
+    )  # fmt: skip
 
 
 def _budget(said: Said) -> Mapping[str, Any]:
@@ -99,19 +100,16 @@ DYNAMIC = joint(
     _BUDGET, f"{ACTOR}.use_dynamic_bsz", False, "actor/actor.yaml:28",
     lambda plan: plan.max_tokens_per_micro_batch > 0, _budget,
 )  # fmt: skip
-ROWS = Setting(
-    name=f"{ACTOR}.ppo_micro_batch_size_per_gpu", default=None, moves="both",
-    source="actor/actor.yaml:24", unit="sequences", fields=("micro_batch_size",),
-    write=lambda plan: plan.micro_batch_size, read=_rows,
-)  # fmt: skip
+ROWS = _sequences(
+    "micro_batch_size", f"{ACTOR}.ppo_micro_batch_size_per_gpu", "actor/actor.yaml:24"
+)
 TOKENS = joint(
     _BUDGET, f"{ACTOR}.ppo_max_token_len_per_gpu", 16384, "actor/actor.yaml:33",
     lambda plan: plan.max_tokens_per_micro_batch or None, _budget,
 )  # fmt: skip
-LOGPROB_ROWS = Setting(
-    name=f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default=None, moves="both",
-    source="rollout/rollout.yaml:109", unit="sequences", fields=("logprob_micro_batch_size",),
-    write=lambda plan: plan.logprob_micro_batch_size, read=_logprob_rows,
+LOGPROB_ROWS = _sequences(
+    "logprob_micro_batch_size", f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+    "rollout/rollout.yaml:109",
 )  # fmt: skip
 UPDATE = carries(
     "prompts_per_update", f"{ACTOR}.ppo_mini_batch_size", 256, "actor/actor.yaml:18",
@@ -176,41 +174,34 @@ COMPARED = (
 )  # fmt: skip
 
 
-def _follows(
-    row: Setting, name: str, default: str, source: str, applies: Callable[[Said], bool]
-) -> Setting:
-    """What another pass is told, which no export writes: by the YAML it follows ``row``."""
-    return same_as(row, name, default, source, applies, also=lambda plan: False)
-
-
 _ACTORS_WAY = f"${{oc.select:{DYNAMIC.name},false}}"
 _ACTORS_BUDGET = f"${{oc.select:{TOKENS.name},16384}}"
 
 FOLLOWING = (
-    _follows(
+    follows(
         SHARDING, f"{REFERENCE}.strategy", f"${{{SHARDING.name}}}", "ref/ref.yaml:5",
         compares_whole,
     ),
-    _follows(
+    follows(
         DYNAMIC, f"{REFERENCE}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "ref/ref.yaml:20", compares
     ),
-    _follows(
+    follows(
         TOKENS, f"{REFERENCE}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET, "ref/ref.yaml:24",
         _cuts_reference,
     ),
-    _follows(
+    follows(
         DYNAMIC, f"{ROLLOUT}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "rollout/rollout.yaml:113",
         always,
     ),
-    _follows(
+    follows(
         TOKENS, f"{ROLLOUT}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET,
         "rollout/rollout.yaml:117", budgets,
     ),
-    _follows(
+    follows(
         LENGTHS[1], f"{ROLLOUT}.prompt_length", "${oc.select:data.max_prompt_length,512}",
         "rollout/rollout.yaml:35", always,
     ),
-    _follows(
+    follows(
         LENGTHS[2], f"{ROLLOUT}.response_length", "${oc.select:data.max_response_length,512}",
         "rollout/rollout.yaml:39", always,
     ),

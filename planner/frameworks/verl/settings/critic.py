@@ -1,12 +1,14 @@
-"""A critic's settings: the policy's once more, where the plan has one value for both."""
+"""The critic's settings, most of them the policy's again: a plan has one value for both."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from planner.frameworks.verl.settings.batches import DYNAMIC, LOGPROB_ROWS, ROWS, TOKENS, UPDATE
 from planner.frameworks.verl.settings.engine import FSDP, OPTIM, OPTIMIZED, SHARDED, SHARDING
 from planner.frameworks.verl.settings.model import CRITICS
 from planner.frameworks.verl.settings.roles import budgets, criticises, estimator_of
-from planner.frameworks.verl.settings.rows import CRITIC, Added, Said, joint, same_as
+from planner.frameworks.verl.settings.rows import CRITIC, Added, Said, follows, joint, same_as
 from planner.plan import Plan
 from planner.values.setting import Setting
 
@@ -32,15 +34,12 @@ def _renamed(row: Setting, ours: str, theirs: str) -> Setting:
 
 
 def _written(row: Setting) -> Setting:
-    """For a plan with a critic alone."""
+    """The row, written only for plans with a critic."""
 
     def write(plan: Plan) -> object:
         return row.write(plan) if row.write and estimator_of(plan).critic else None
 
-    return type(row)(
-        name=row.name, default=row.default, moves=row.moves, source=row.source, fields=row.fields,
-        write=write, read=row.read, unit=row.unit,
-    )  # fmt: skip
+    return replace(row, write=write)
 
 
 _PER_GPU = "ppo_micro_batch_size_per_gpu"
@@ -89,17 +88,16 @@ CRITIC_ROWS = tuple(
 
 CRITIC_FOLLOWING = (
     joint(("method", "critic"), f"{CRITIC}.enable", None, "critic/critic.yaml:13"),
-    same_as(
+    follows(
         UPDATE, f"{CRITIC}.ppo_mini_batch_size",
         f"${{oc.select:{UPDATE.name},256}}", "critic/critic.yaml:34", criticises,
-        also=lambda plan: False,
     ),
-    same_as(
+    follows(
         DYNAMIC, f"{CRITIC}.use_dynamic_bsz", f"${{oc.select:{DYNAMIC.name},false}}",
-        "critic/critic.yaml:43", criticises, also=lambda plan: False,
+        "critic/critic.yaml:43", criticises,
     ),
-    same_as(
+    follows(
         TOKENS, f"{CRITIC}.forward_max_token_len_per_gpu", "${.ppo_max_token_len_per_gpu}",
-        "critic/critic.yaml:49", _budgets, also=lambda plan: False,
+        "critic/critic.yaml:49", _budgets,
     ),
 )  # fmt: skip

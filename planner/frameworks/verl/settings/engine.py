@@ -54,14 +54,14 @@ def dtype_of(value: Any) -> str:
 
 
 def kept(plan: Plan) -> str:
-    """What weights are kept in; verl keeps a reference as its actor."""
+    """The dtype that weights are kept in; verl keeps a reference's like its actor's."""
     return str(plan.dtype if plan.master_dtype == "none" else plan.master_dtype)
 
 
 def _of_fsdp(
     read: Callable[[Said], Mapping[str, Any]],
 ) -> Callable[[Said], Mapping[str, Any]]:
-    """Nothing where another engine trains, which has settings of its own."""
+    """Read nothing where another engine than FSDP trains: it has settings of its own."""
     return lambda said: read(said) if said["model_engine"] == "dp" else {}
 
 
@@ -79,8 +79,8 @@ def _kept(said: Said) -> Mapping[str, Any]:
 @_of_fsdp
 def _offload(said: Said) -> Mapping[str, Any]:
     """FSDP2's policy keeps everything in host RAM; else each part waits there between uses."""
-    strategy = said[f"{ACTOR}.strategy"]
-    if truth(said[f"{FSDP}.offload_policy"]) and SHARDINGS[_SHARDINGS[strategy]].fsdp == 2:
+    policy = truth(said[f"{FSDP}.offload_policy"])
+    if policy and SHARDINGS[_sharding(said)["sharding"]].fsdp == 2:
         return {"offload": "all"}
     parameters = truth(said[f"{FSDP}.param_offload"])
     optimizer = truth(said[f"{FSDP}.optimizer_offload"])
@@ -92,13 +92,13 @@ def _offload(said: Said) -> Mapping[str, Any]:
 
 
 def _between(plan: Plan) -> str:
-    """What waits in host RAM between phases alone."""
+    """What is in host RAM between phases, and only then."""
     return plan.offload.removesuffix("-between-phases") if plan.offload != "all" else ""
 
 
 @_of_fsdp
 def _optimizer(said: Said) -> Mapping[str, Any]:
-    """Torch's own choice, of a loop over DTensors or flat parameters, holds what fused does."""
+    """Unless told, torch loops over DTensors or flat parameters; that holds as much as fused."""
     module, name = said[f"{OPTIM}.optimizer_impl"], said[f"{OPTIM}.optimizer"]
     told = said[f"{OPTIM}.override_optimizer_config"] or {}
     if isinstance(told, dict) and not told.keys() - _PLANNED:
@@ -113,7 +113,7 @@ def _optimizer(said: Said) -> Mapping[str, Any]:
 
 
 def looped(said: Said) -> bool:
-    """Whether torch steps AdamW tensor by tensor, for want of a word about it."""
+    """Whether torch steps AdamW tensor by tensor, since neither fused nor foreach is asked for."""
     told = said[f"{OPTIM}.override_optimizer_config"]
     chosen = isinstance(told, dict) and (told.get("fused") or told.get("foreach"))
     return said["model_engine"] == "dp" and said[f"{OPTIM}.optimizer"] == "AdamW" and not chosen
@@ -147,7 +147,7 @@ def _size(value: Any, said: Said) -> Mapping[str, Any]:
 
 
 SIZE = Setting(
-    name=f"{FSDP}.fsdp_size", default=-1, moves="both", source="engine/fsdp.yaml:26", unit="GPUs",
+    name=f"{FSDP}.fsdp_size", default=-1, source="engine/fsdp.yaml:26", unit="GPUs",
     fields=("shard_size",), write=lambda plan: plan.shard_size or -1, read=_size,
 )  # fmt: skip
 RESHARDING = carries(
@@ -170,7 +170,7 @@ SHARDED: tuple[Setting, ...] = (
     STORED,
     COMPUTED,
     Added(
-        name=f"{FSDP}.mixed_precision.reduce_dtype", default="fp32", moves="both",
+        name=f"{FSDP}.mixed_precision.reduce_dtype", default="fp32",
         source="workers/engine/fsdp/transformer_impl.py:394", fields=("reduce_dtype",),
         write=lambda plan: plan.reduce_dtype,
         read=lambda value, said: {"reduce_dtype": dtype_of(value)},

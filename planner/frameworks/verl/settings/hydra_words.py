@@ -77,7 +77,7 @@ def _override(found: Words, word: Word) -> Iterator[Given]:
     try:
         name, value = _read(word.text)
     except ValueError as error:
-        if all(one.default is not None for one in word.opens):
+        if word.known:
             found.messages.append(f"{raw.name[:80]}: {error}")
             raw = replace(raw, name=f"{raw.name} (not read)")
         yield raw

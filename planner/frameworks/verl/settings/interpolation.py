@@ -1,4 +1,4 @@
-"""What verl's YAML takes from elsewhere in itself: ``${a.b}``, ``${oc.select:a.b,default}``.
+"""References in verl's YAML to other settings: ``${a.b}``, ``${oc.select:a.b,default}``.
 
 Nothing but settings is looked up: no environment, no file, no other resolver.
 """
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 DEEPEST = 8
-"""Settings that take their value from one another in a row; the YAML has three."""
+"""References in a row that are followed; the YAML has three."""
 LONGEST = 10_000
 """Characters of a value that others are filled into."""
 _TEXT = re.compile(r"\$\{(?:oc\.select:)?(\.?[\w.]+)(?:,\s*([^${}]*))?\}")
@@ -18,14 +18,14 @@ _WORDS: dict[str, Any] = {"null": None, "true": True, "false": False, "[]": [], 
 
 
 class Unresolved(ValueError):
-    """A value stands for something that is no setting here."""
+    """A value refers to something that is no setting here."""
 
 
 class Resolved:
-    """Values of settings with what they take from each other; each is looked up once."""
+    """Settings' values with references filled in; each is looked up once."""
 
     def __init__(self, values: Mapping[str, Any], asked: Collection[str] = ()) -> None:
-        """``asked`` are settings that others cannot follow, since nobody said them."""
+        """``asked`` are settings that nobody said, so no other can refer to them."""
         self.values, self.asked = values, asked
         self._found: dict[str, Any] = {}
 
@@ -33,7 +33,7 @@ class Resolved:
         """A setting's value.
 
         Raises:
-            Unresolved: it takes something that is no setting, or too many follow each other.
+            Unresolved: it refers to what is no setting, or through too many others.
         """
         if name not in self._found:
             self._found[name] = self.filled(name, self.values[name], depth)

@@ -27,7 +27,7 @@ from planner.values.setting import Setting
 KERNELS = {"chunked": "torch", "fused": "triton"}
 """Backend of verl's fused kernels, by the logits path."""
 UNNAMED = "~/models/deepseek-llm-7b-chat"
-"""What the YAML has for want of a model."""
+"""The YAML's model where nobody names one."""
 
 _NAMES = {theirs: ours for ours, theirs in ATTENTION.items()}
 _PATHS = {theirs: ours for ours, theirs in KERNELS.items()}
@@ -83,7 +83,7 @@ def _logits(said: Said) -> Mapping[str, Any]:
 
 
 def _trained(prefix: str) -> tuple[Setting, ...]:
-    """What each model that trains is told."""
+    """Rows of every model that trains."""
     return (
         carries(
             "gradient_checkpointing", f"{prefix}.enable_gradient_checkpointing", True,
@@ -107,12 +107,12 @@ _POLICY = _trained(MODEL)
 
 POLICY = (
     Setting(
-        name=f"{MODEL}.path", default=UNNAMED, moves="both", source="model/hf_model.yaml:10",
+        name=f"{MODEL}.path", default=UNNAMED, source="model/hf_model.yaml:10",
         fields=("model",), write=lambda plan: plan.model, read=_policy,
     ),
     Added(
         name=f"{MODEL}.override_config.attn_implementation", default=ATTENTION["flash"],
-        moves="both", source="workers/config/model.py:185", fields=("attention",),
+        source="workers/config/model.py:185", fields=("attention",),
         write=lambda plan: ATTENTION[plan.attention],
         read=lambda value, said: {"attention": one_of(_NAMES, value, "Attention by")},
     ),
@@ -140,7 +140,7 @@ KERNEL = (
 
 CRITICS = (
     Setting(
-        name=f"{CRITIC}.model.path", default=UNNAMED, moves="both", source="model/hf_model.yaml:10",
+        name=f"{CRITIC}.model.path", default=UNNAMED, source="model/hf_model.yaml:10",
         fields=("critic_model",), write=lambda plan: plan.critic_model or plan.model, read=_critic,
     ),
     *(

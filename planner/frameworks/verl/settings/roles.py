@@ -84,10 +84,10 @@ def separates(said: Said) -> bool:
 
 
 def apart(plan: Plan) -> bool:
-    """The same of a plan."""
+    """Whether a plan's engine has GPUs of its own."""
     return bool(plan.rollout == "vllm-separate")
 
 
 def always(said: Said) -> bool:
-    """Every run has it."""
+    """For what every run has."""
     return True

@@ -100,11 +100,11 @@ def _of_engine(field: str, key: str, default: Any, line: int, kind: Any = whole)
 
 ENGINE = (
     Setting(
-        name=f"{ROLLOUT}.name", default="???", moves="both", source="rollout/rollout.yaml:5",
+        name=f"{ROLLOUT}.name", default="???", source="rollout/rollout.yaml:5",
         fields=("rollout", "rollout_overlap"), write=lambda plan: "vllm", read=_name,
     ),
     Setting(
-        name=f"{ROLLOUT}.dtype", default="bfloat16", moves="both",
+        name=f"{ROLLOUT}.dtype", default="bfloat16",
         source="rollout/rollout.yaml:43", fields=("dtype",),
         write=lambda plan: TORCH_NAMES[plan.dtype], read=_dtype,
     ),
@@ -112,7 +112,7 @@ ENGINE = (
     _of_engine("temperature", "temperature", 1.0, 17, real),
     _of_engine("rollout_tensor_parallel", "tensor_model_parallel_size", 2, 64),
     Setting(
-        name=f"{ROLLOUT}.expert_parallel_size", default=1, moves="both",
+        name=f"{ROLLOUT}.expert_parallel_size", default=1,
         source="rollout/rollout.yaml:72", fields=("rollout_expert_parallel",),
         write=lambda plan: plan.rollout_tensor_parallel if plan.rollout_expert_parallel else None,
         read=_experts,
@@ -141,11 +141,11 @@ ENGINE = (
     ),
     Setting(
         name=f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", default=_BUCKET,
-        moves="both", source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
+        source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
         write=lambda plan: plan.sync_bucket_bytes // MIB or None, read=_bucket,
     ),
     Added(
-        name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto", moves="both",
+        name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto",
         source=_SERVER, fields=("kv_cache_dtype",),
         write=lambda plan: None if plan.kv_cache_dtype == "auto" else plan.kv_cache_dtype,
         read=lambda value, said: {"kv_cache_dtype": _cache(value)},
@@ -165,14 +165,14 @@ ENGINE = (
 
 
 def nodes(plan: Plan, gpus: int) -> int:
-    """Nodes of so many GPUs: whole ones, or a part of one."""
+    """How many nodes so many GPUs are: at least one."""
     return max(1, int(gpus) // int(plan.gpus_per_node))
 
 
 def _gpus(said: Said) -> Mapping[str, Any]:
-    """A node has as many GPUs as are used of it, where several are, or a whole usual one.
+    """GPUs in all and of the engine; those of a node where several nodes are used, or a usual one.
 
-    Whether a part of one is used, and whether trainer and engine share one, no script says.
+    No script says whether only part of a node is used, or whether trainer and engine share one.
     """
     sides = ["trainer", *(["rollout"] if separates(said) else [])]
     counts = [whole(said[f"{side}.nnodes"]) for side in sides]
@@ -187,7 +187,7 @@ def _gpus(said: Said) -> Mapping[str, Any]:
 
 
 def _pool(side: str, source: tuple[str, int, int], used: Any) -> tuple[Setting, ...]:
-    """So many GPUs of one node, or whole nodes."""
+    """Rows of one side's GPUs: some of one node, or whole nodes."""
     fields, (file, count, size) = ("gpus", "rollout_gpus", "gpus_per_node"), source
 
     def counted(plan: Plan) -> int | None:

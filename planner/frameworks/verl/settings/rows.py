@@ -28,7 +28,7 @@ Read = Callable[[Any, Said], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added(Setting):
-    """One that verl's code reads and its YAML has not: hydra asks for a plus before its name."""
+    """A setting that verl's code reads and its YAML does not have: hydra wants a plus before it."""
 
 
 def whole(value: Any) -> int:
@@ -116,7 +116,7 @@ def joint(
     moves: Moves = "both",
     kind: type[Setting] = Setting,
 ) -> Setting:
-    """One of several settings that make fields together; without ``read`` another one reads."""
+    """One of several settings that together decide fields; without ``read`` another one reads."""
     return kind(
         name=name,
         default=default,
@@ -171,19 +171,18 @@ def same_as(
     )
 
 
-def beyond(
-    name: str, default: Any, source: str, otherwise: str, moves: Moves = "memory",
-    kind: type[Setting] = Setting,
-) -> Setting:  # fmt: skip
-    """A setting that no field has."""
-    return kind(name=name, default=default, moves=moves, source=source, otherwise=otherwise)
+def follows(
+    row: Setting, name: str, default: Any, source: str, applies: Callable[[Said], bool]
+) -> Setting:
+    """Like :func:`same_as`, of one that no export writes: in the YAML it follows ``row``."""
+    return same_as(row, name, default, source, applies, also=lambda plan: False)
 
 
 def refuses(
     field: str, name: str, default: Any, source: str, usual: tuple[Any, ...], why: str,
-    write: Write | None = None, moves: Moves = "both", kind: type[Setting] = Setting,
+    write: Write | None = None, kind: type[Setting] = Setting,
 ) -> Setting:  # fmt: skip
-    """A setting whose field the plan has, though for usual values alone."""
+    """A setting whose field plans have for usual values only; others are refused with ``why``."""
 
     def read(value: Any, said: Said) -> Mapping[str, Any]:
         if value not in usual:
@@ -191,6 +190,5 @@ def refuses(
         return {}
 
     return kind(
-        name=name, default=default, moves=moves, source=source, fields=(field,), write=write,
-        read=read,
-    )  # fmt: skip
+        name=name, default=default, source=source, fields=(field,), write=write, read=read
+    )

@@ -12,14 +12,13 @@ from planner.frameworks.verl.settings.rows import (
     ROLLOUT,
     Added,
     Said,
-    beyond,
     carries,
     joint,
     refuses,
+    shown,
     truth,
     whole,
 )
-from planner.frameworks.verl.settings.rows import shown as _shown
 from planner.values.setting import Setting
 
 TRAIN_FILES, VAL_FILES = "data.train_files", "data.val_files"
@@ -58,7 +57,7 @@ def _reward_model(value: Any, said: Said) -> Mapping[str, Any]:
     if not said["reward.reward_model.enable"]:
         return {}
     if not isinstance(value, str):
-        raise ValueError(f"{_shown(value)} is no model of the catalog.")
+        raise ValueError(f"{shown(value)} is no model of the catalog.")
     return {"reward_model": value}
 
 
@@ -84,11 +83,11 @@ SOURCES = (
         moves="seconds",
     ),
     Setting(
-        name="reward.reward_model.enable", default=False, moves="both",
+        name="reward.reward_model.enable", default=False,
         source="reward/reward.yaml:29", fields=("reward",), read=_reward,
     ),
     Setting(
-        name="reward.reward_model.model_path", default=None, moves="both",
+        name="reward.reward_model.model_path", default=None,
         source="reward/reward.yaml:37", fields=("reward_model",), read=_reward_model,
     ),
     *SAMPLING,
@@ -99,7 +98,6 @@ SOURCES = (
     refuses(
         "rollout_overlap", "trainer.v1.trainer_mode", "sync", "ppo_trainer.yaml:238", ("sync",),
         "Generation runs beside training: the engine's memory stays, and steps overlap.",
-        moves="both",
     ),
     # Whole dictionaries, whose entries have rows of their own.
     joint(("attention",), f"{MODEL}.override_config", {}, "model/hf_model.yaml:31"),
@@ -120,45 +118,10 @@ SOURCES = (
         "rollout", f"{ROLLOUT}.mode", "async", "rollout/rollout.yaml:8", ("async",),
         "verl removed every mode but async.",
     ),
-    *(
-        Added(
-            name=f"{ROLLOUT}.engine_kwargs.vllm.compilation_config.{name}", default=None,
-            moves="both", source="workers/rollout/vllm_rollout/vllm_async_server.py:307",
-            otherwise="The engine captures other graphs: their memory, outside of its share, and "
-            "the seconds of a step that they save.",
-        )
-        for name in ("cudagraph_mode", "cudagraph_capture_sizes")
-    ),
-    *(
-        Added(
-            name=f"{ACTOR}.{part}router_replay.mode", default="disabled", moves="memory",
-            source=f"workers/config/{file}",
-            otherwise="Each token's experts are kept and replayed: host RAM rises.",
-        )
-        for part, file in (("", "actor.py:65"), ("fsdp_config.", "engine.py:65"))
-    ),
     refuses(
         "vllm_sleep_level", f"{ROLLOUT}.enable_sleep_mode", True, "workers/config/rollout.py:268",
         (True,),
         "The engine keeps its weights and KV cache while the trainer works: memory rises by them.",
         kind=Added,
-    ),
-    *(
-        beyond(
-            f"{ROLLOUT}.{name}", default, f"workers/config/rollout.py:{line}", otherwise, "both",
-            kind=Added,
-        )
-        for name, default, line, otherwise in (
-            ("standalone_gpu_memory_utilization", None, 186,
-             "An engine on dedicated GPUs takes another part of them."),
-            ("limit_images", None, 257,
-             "The engine plans room for images: memory rises; plans are of text."),
-        )
-    ),
-    Added(
-        name=f"{MODEL}.target_parameters", default=None, moves="memory",
-        source="workers/config/model.py:127",
-        otherwise="Adapters of tensors that hold all experts: memory rises by them, their "
-        "gradients and moments.",
     ),
 )  # fmt: skip
