@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "evidence"
 ROOMS = ("planner", "accuracy", "tests")
 """Where the sources are that a hash covers."""
+RECORD = ("attention", "decoder", "kernels", "linears", "norms", "operations", "setting", "tape")
 CLOSED_FORM = (
     *("planner.formulas", "planner.phases", "planner.estimate", "planner.totals.levels"),
     *("planner.plan", "planner.cautions", "planner.sweeps.table", "planner.launch"),
@@ -39,8 +40,13 @@ READ = (
     *("planner.plan.trainers", "planner.launch.script", "planner.plan.loss"),
     *("planner.plan.frameworks", "planner.plan.methods", "planner.plan.references"),
     *("planner.plan.lengths", "planner.plan.rules.asked", "planner.launch.huggingface"),
+    *("planner.formulas.formula", "planner.formulas.activations.terms"),
+    *(f"planner.formulas.activations.{name}" for name in RECORD),
 )
-"""Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted."""
+"""Of it what a step and a dry run read: how many chunks or tiles a loss has, what is adapted.
+
+The last two lines are the record of a layer, whose linear layers are what adapters can go on.
+"""
 DATA = ("planner/catalog", "planner/plan")
 """Where the tables are that the closed form reads: cards, models, kernels, presets."""
 LIBRARIES = ("torch", "transformers", "peft")
