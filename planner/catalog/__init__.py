@@ -10,6 +10,7 @@ from planner.catalog.config_json import decode_config as decode_config
 from planner.catalog.config_json import encode_config as encode_config
 from planner.catalog.config_json import model_from_config as model_from_config
 from planner.catalog.config_json import parse_config as parse_config
+from planner.catalog.config_json import planned_config as planned_config
 from planner.catalog.gpu_catalog import Gpu as Gpu
 from planner.catalog.gpu_catalog import custom_gpu as custom_gpu
 from planner.catalog.gpu_catalog import gpu as gpu

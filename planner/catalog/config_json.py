@@ -90,6 +90,17 @@ def encode_config(config: Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(zlib.compress(_compact(_canonical(config)), 9)).decode()
 
 
+def planned_config(model: Model) -> str:
+    """A model's config as a plan carries it.
+
+    Raises:
+        ValueError: it cannot be planned, not even once its layers are measured.
+    """
+    if model.architecture is None and not measured.waits(model.unsupported_reason):
+        raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
+    return encode_config(model.config)
+
+
 def decode_config(text: str) -> dict[str, Any]:
     """The config that :func:`encode_config` wrote, validated again; ``ValueError`` if bad."""
     if len(text) > MAX_ENCODED or not URL_SAFE.fullmatch(text):

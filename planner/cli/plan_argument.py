@@ -16,7 +16,6 @@ from planner import catalog
 from planner.catalog import measured, spot
 from planner.catalog.hub import model_from_hub
 from planner.catalog.measured_setting import read_setting
-from planner.catalog.model_catalog import Model
 from planner.comparison import old_and_new
 from planner.estimate import estimate
 from planner.plan import Plan
@@ -83,23 +82,18 @@ def _from_outside(given: Mapping[str, Any], model: str) -> dict[str, str] | Read
         return {}
     try:
         if model and _is_file(Path(model)):
-            return {"config": _encoded(catalog.parse_config(Path(model).read_bytes()))}
+            given_model = catalog.parse_config(Path(model).read_bytes())
+            return {"config": catalog.planned_config(given_model)}
     except (ValueError, OSError) as error:
         return _refused(str(error), "", "model")
     try:
         catalog.model(name)
     except ValueError as unknown:
         try:
-            return {"model": name, "config": _encoded(model_from_hub(name))}
+            return {"model": name, "config": catalog.planned_config(model_from_hub(name))}
         except ValueError as error:
             return _refused(str(error).removeprefix("model: "), f"({unknown})", "model")
     return {"model": name, "config": ""} if model else {}
-
-
-def _encoded(model: Model) -> str:
-    if model.architecture is None and not measured.waits(model.unsupported_reason):
-        raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
-    return catalog.encode_config(model.config)
 
 
 @dataclass(frozen=True, slots=True)

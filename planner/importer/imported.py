@@ -18,6 +18,7 @@ from planner.importer.given import Launch, Place, UnreadableError
 from planner.importer.logs.measured import Measured
 from planner.importer.logs.reading import read_logs
 from planner.importer.memory_errors import Message, read_messages
+from planner.importer.models import config_among
 from planner.importer.reading import Entry, Files, Reading
 from planner.plan import FIELDS, Plan
 from planner.plan.frameworks import framework_named, frameworks
@@ -121,8 +122,9 @@ def imported(
     started = contents.launches(kept, forms, notes)
     documents = [*contents.documents(kept, forms, started, notes)]
     files = {name: givens for name, givens, _ in documents}
+    config = {} if "model" in answers else config_among(kept, notes)
     found = replace(
-        _planned(started, files, answers),
+        _planned(started, files, {**config, **answers}),
         texts=kept,
         answers=answers,
         files=files,
@@ -215,7 +217,8 @@ def _of(
     if not reading.plan:
         return made
     asked = (each for one in reading.open if one.asked for each in one.fields)
-    asks = tuple(dict.fromkeys(each for each in asked if each in FIELDS and each not in answers))
+    said = {*answers, *(("model",) if answers.get("config") else ())}
+    asks = tuple(dict.fromkeys(each for each in asked if each in FIELDS and each not in said))
     beyond = tuple(
         (one.name, str(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
     )

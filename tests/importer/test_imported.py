@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ import pytest
 from planner.importer.back import patch, rewritten
 from planner.importer.imported import MOST_TEXTS, answered, imported
 from planner.plan import try_plan
+from planner.plan.facts import facts_of
 
 VERL = """#!/bin/bash
 set -xeuo pipefail
@@ -130,6 +132,28 @@ def test_without_a_model_there_is_no_plan() -> None:
     said = imported(found.texts, {"model": "Qwen/Qwen2.5-1.5B"})
     assert said.plan is not None
     assert "model" not in said.asks
+
+
+FOLDER = """accelerate launch --num_processes 1 -m trl.scripts.sft \\
+    --model_name_or_path ./outputs/merged --max_length 64 --per_device_train_batch_size 1
+"""
+
+
+def test_a_model_in_a_folder_of_one_s_own_is_asked_for_or_its_config_taken() -> None:
+    found = imported({"train.sh": FOLDER})
+    assert found.plan is None and "model" in found.asks
+    config = json.dumps({
+        "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "vocab_size": 1000,
+        "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "max_position_embeddings": 512, "tie_word_embeddings": False,
+    })  # fmt: skip
+    whole = imported({"train.sh": FOLDER, "config.json": config})
+    assert whole.plan is not None and "model" not in whole.asks
+    assert facts_of(whole.plan).policy.hidden == 512
+    again = imported({"train.sh": FOLDER, "config.json": config}, {"model": "Qwen/Qwen3-4B"})
+    assert again.plan is not None and not again.plan.config  # what a person says goes first
+    bad = imported({"train.sh": FOLDER, "config.json": config.replace("512", "-1", 1)})
+    assert bad.plan is None and any("hidden_size" in note for note in bad.notes)
 
 
 def test_what_is_not_planned_leaves_the_answer_incomplete() -> None:

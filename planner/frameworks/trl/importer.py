@@ -19,7 +19,7 @@ from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, of_kinds
-from planner.importer.models import catalog_id
+from planner.importer.models import cataloged
 from planner.importer.reading import NOTHING, Entry, Files, Reading, listed, read
 from planner.launch.huggingface.table import with_defaults
 from planner.plan.methods import methods
@@ -164,12 +164,7 @@ def _launcher(launch: Launch) -> Started:
 
 
 def _model(one: Given) -> Given:
-    """A model by its Hub id; one that no row of the catalog is called after is asked for."""
-    if one.name not in MODEL or not isinstance(one.value, str) or one.opens:
-        return one
-    known = catalog_id(one.value)
-    opens = () if known else (Open(one.value, place=one.place),)
-    return replace(one, value=known or one.value, opens=opens)
+    return cataloged(one) if one.name in MODEL and isinstance(one.value, str) else one
 
 
 def _reads(row: Setting) -> bool:

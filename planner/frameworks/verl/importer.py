@@ -21,7 +21,7 @@ from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.kinds import flat
-from planner.importer.models import catalog_id
+from planner.importer.models import cataloged
 from planner.importer.reading import NOTHING, Entry, Files, Reading, asked, listed, read
 from planner.values.setting import Setting
 
@@ -161,14 +161,7 @@ def _renamed(given: Given) -> Given:
 
 
 def _of_model(given: Given) -> Given:
-    """A model by its name in the catalog; one that is not there is open."""
-    if given.name not in MODELS or given.value is None:
-        return given
-    found = catalog_id(str(given.value))
-    if found is None:
-        return replace(given, opens=(*given.opens, Open(str(given.value))))
-    told = tuple(one for one in given.opens if one.default is not None)
-    return replace(given, value=found, opens=told)
+    return given if given.name not in MODELS or given.value is None else cataloged(given)
 
 
 def _flat(givens: Iterable[Given]) -> Iterator[Given]:
