@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from planner.importer.given import Open, Word
-from planner.importer.shell import patterns
+from planner.importer.shell import patterns, regular
+from planner.importer.shell.arithmetic import wrapped
 from planner.importer.shell.expansion import Expander, UnknownError
+from planner.importer.shell.source import MOST_DEPTH
 from planner.importer.shell.variables import Variable
 from planner.importer.shell.words import BARE, META, Raw
 
@@ -30,11 +32,10 @@ TEXTS: dict[str, Callable[[str, str], bool]] = {
 FILES = frozenset(f"-{one}" for one in "abcdefghkprstuwxLSGON")
 """Asked of a file, or of a descriptor."""
 BETWEEN_FILES = frozenset(("-nt", "-ot", "-ef"))
-INTEGER = re.compile(r"\s*[-+]?\d{1,18}\s*")
+INTEGER = re.compile(r"\s*([-+]?)0*(\d{1,19})\s*")
 COMPARES = re.compile(r"=~|==?|!=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)\b")
 BEHIND = re.compile(COMPARES.pattern + r"|&&|\|\||\)")
 """What follows a word that is no operator of one file or text."""
-CLASS = re.compile(r"\[:(\w+):\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,18 @@ def unknown(text: str, expander: Expander, at: int, success: bool = False) -> St
 class _Test:
     """One condition: its operands' opens gather while it is evaluated."""
 
-    def __init__(self, expander: Expander, files: Collection[str]) -> None:
-        self.expander, self.files = expander, files
+    def __init__(self, expander: Expander, files: Collection[str], start: int) -> None:
+        self.expander, self.files, self.start = expander, files, start
         self.opens: list[Open] = []
+
+    def nested(self, inner: Callable[[], bool], at: int) -> bool:
+        """What stands in a parenthesis, or behind ``!``."""
+        self.expander.depth += 1
+        if self.expander.depth > MOST_DEPTH:
+            raise self.expander.source.error(at, "a condition is nested too deeply.")
+        value = inner()
+        self.expander.depth -= 1
+        return value
 
     def known(self, word: Word) -> str:
         if not word.known:
@@ -92,9 +102,10 @@ class _Test:
         a, b = self.known(left), self.known(right)
         if operator in TEXTS:
             return TEXTS[operator](a, b)
-        if not INTEGER.fullmatch(a) or not INTEGER.fullmatch(b):
+        numbers = [int(found[1] + found[2]) for one in (a, b) if (found := INTEGER.fullmatch(one))]
+        if len(numbers) < 2 or any(wrapped(one) != one for one in numbers):
             return False
-        return NUMBERS[operator](int(a), int(b))
+        return NUMBERS[operator](*numbers)
 
 
 class _Single(_Test):
@@ -148,10 +159,10 @@ class _Single(_Test):
             return False
         if self.text() == "!":
             self.at += 1
-            return not self.one()
+            return not self.nested(self.one, self.start)
         if self.text() == "(":
             self.at += 1
-            value = self.either()
+            value = self.nested(self.either, self.start)
             self.at += 1
             return value
         if self.operator(self.text(1)) and self.at + 2 < len(self.words):
@@ -210,13 +221,9 @@ class _Double(_Test):
         text = self.expander.source.text
         if text.startswith("!", self.blank()) and text[self.at + 1 : self.at + 2] in " \t\n(":
             self.at += 1
-            return not self.one()
+            return not self.nested(self.one, self.at)
         if self.sign("("):
-            self.expander.depth += 1
-            if self.expander.depth > 40:
-                raise self.expander.source.error(self.at, "a condition is nested too deeply.")
-            value = self.either()
-            self.expander.depth -= 1
+            value = self.nested(self.either, self.at)
             if not self.sign(")"):
                 raise self.expander.source.error(self.at, "a parenthesis is not closed.")
             return value
@@ -285,31 +292,24 @@ class _Double(_Test):
         return self.expander.reader.all(start, self.at, BARE)
 
     def found(self, left: Word, right: Raw) -> bool:
-        """Whether a regular expression matches; only those that cannot take long."""
+        """Whether a regular expression matches, whose groups are ``BASH_REMATCH`` then."""
         subject, written = self.known(left), ""
         for text, quoted in self.expander.runs(right, self.opens):
             written += re.escape(text) if quoted else text
-        several = len(re.findall(r"(?<!\\)[*+{]", written))
-        repeated = re.search(r"\)[*+{]", written)
-        if several > 3 or (repeated and several > 1) or len(subject) > 200 or len(written) > 200:
+        spans = regular.spans(written, subject, self.expander.state.effort)
+        if spans is None:
             raise UnknownError(())
-        try:
-            written = CLASS.sub(lambda one: patterns.CLASSES.get(one[1], ""), written)
-            match = re.search(written, subject)
-        except re.error:
-            return False
-        groups: dict[int | str, Word] = {}
-        if match:
-            for index in range(len(match.groups()) + 1):
-                first, last = match.span(index)
-                groups[index] = left.part(max(first, 0), max(last, 0))
+        groups: dict[int | str, Word] = {
+            index: left.part(max(first, 0), max(last, 0))
+            for index, (first, last) in enumerate(spans)
+        }
         self.expander.state.variables["BASH_REMATCH"] = Variable(groups, "array")
-        return bool(match)
+        return bool(spans)
 
 
 def single(words: list[Word], expander: Expander, files: Collection[str], at: int) -> Status:
     """``[ … ]`` or ``test …``; what the text does not say makes it false."""
-    test = _Single(expander, files)
+    test = _Single(expander, files, at)
     try:
         return Status(test.all(words), tuple(dict.fromkeys(test.opens)))
     except UnknownError:
@@ -319,7 +319,7 @@ def single(words: list[Word], expander: Expander, files: Collection[str], at: in
 
 def double(start: int, end: int, expander: Expander, files: Collection[str]) -> Status:
     """``[[ … ]]`` between these positions."""
-    test = _Double(expander, files)
+    test = _Double(expander, files, start)
     try:
         return Status(test.all(start, end), tuple(dict.fromkeys(test.opens)))
     except UnknownError:

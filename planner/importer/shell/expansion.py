@@ -26,8 +26,7 @@ from planner.importer.shell.words import (
     Reader,
 )
 
-MOST_VALUE = 100_000
-"""Characters of one value, and values of one word."""
+STEPS_OF_A_BRACKET = 5
 
 Chunk = tuple[Piece, bool, bool] | tuple[Word, None, None] | None
 """A piece, whether it is quoted and whether it is split; a whole word; None between two words."""
@@ -84,13 +83,13 @@ class Expander:
 
     def without_tabs(self, word: Word) -> Word:
         """As ``<<-`` has it: no tabs at the beginning of lines."""
+        self.state.effort.spend(len(word.pieces) * word.text.count("\n"))
         pieces = [
             piece
             for found in re.finditer(r"(?m)^\t*(.*\n?)", word.text)
             if found.start(1) < found.end(1)
             for piece in word.part(found.start(1), found.end(1)).pieces
         ]
-        self.state.effort.spend(len(word.pieces) * word.text.count("\n"))
         return of_pieces(pieces)
 
     def runs(self, raw: Raw, opens: list[Open]) -> list[tuple[str, bool]]:
@@ -112,7 +111,9 @@ class Expander:
     def pattern(self, raw: Raw, opens: list[Open] | None = None) -> tuple[patterns.Token, ...]:
         """A pattern; raises UnknownError where the text does not say it."""
         opens = [] if opens is None else opens
-        found = patterns.tokens(self.runs(raw, opens))
+        runs = self.runs(raw, opens)
+        self.state.effort.spend(STEPS_OF_A_BRACKET * sum(text.count("[") for text, _ in runs))
+        found = patterns.tokens(runs)
         if found is None:
             raise UnknownError(opens)
         return found
@@ -437,6 +438,7 @@ class Expander:
         """A value behind ``#``, ``%``, ``/``, ``^``, ``,`` or ``:``."""
         operator, text = part.operator, word.text
         size = len(text)
+        self.state.effort.spend(len(word.pieces) // 16)
         if operator == ":":
             first, count = self._bounds(part)
             first = first if first >= 0 else size + first
@@ -513,7 +515,9 @@ class Expander:
         found = self.state.variables.get("IFS")
         if found is None:
             return " \t\n"
-        return found.values[0].text if found.values else " \t\n"
+        separators = found.values[0].text if found.values else " \t\n"
+        self.state.effort.spend(len(separators) // 16)
+        return separators
 
     def _fields(self, chunks: Iterator[Chunk], raw: Raw) -> list[Word]:
         """Chunks cut into words where unquoted values have blanks."""

@@ -385,7 +385,8 @@ def _case(flow: Flow, node: Any, here: Here) -> Status:
     falls = False
     for item in items:
         at, close = here.tree.span(item)
-        body = [one for one in statements(item) if one not in fields(item, "value")]
+        values = {one.id for one in fields(item, "value")}
+        body = [one for one in statements(item) if one.id not in values]
         at = expander.reader.blank(at, close, lines=True)
         at += here.source.text.startswith("(", at)
         hit, falls = falls, False

@@ -24,7 +24,7 @@ from planner.importer.shell.expansion import Expander, UnknownError
 from planner.importer.shell.flow import Flow, Here
 from planner.importer.shell.source import MOST_CHARACTERS, Source
 from planner.importer.shell.tree import Tree
-from planner.importer.shell.variables import Variable
+from planner.importer.shell.variables import State, Variable
 from planner.importer.shell.words import DECLARES, Assignment, Command, Raw, Reader
 
 MOST_CALLS_DEEP = 20
@@ -86,7 +86,7 @@ def _launches(source: Source, beside: Mapping[str, str]) -> tuple[Launch, ...]:
 
     name = source.name
     script = _Script(beside, frozenset(frameworks()))
-    script.outer = _header(source)
+    script.outer = script.header(source)
     script.followed(source)
     if not script.launches and script.unread:
         first = script.unread[0]
@@ -100,20 +100,6 @@ def _launches(source: Source, beside: Mapping[str, str]) -> tuple[Launch, ...]:
     return tuple(script.launches)
 
 
-def _header(source: Source) -> tuple[tuple[str, tuple[Word, ...]], ...]:
-    """What ``#SBATCH`` lines ask for, up to the first command."""
-    words: list[Word] = []
-    reader = Reader(source)
-    for found in re.finditer(r"(?m)^(?:#SBATCH[ \t]+(.*)|#.*|[ \t]*)$|^.", source.text):
-        if found[0] and not found[0].startswith("#") and found[0].strip():
-            break
-        if found[1]:
-            expander = Expander(source, _Script({}, frozenset()).state)
-            for raw in reader.several(*found.span(1)):
-                words.extend(expander.words(raw))
-    return (("sbatch", tuple(words)),) if words else ()
-
-
 class _Script(Flow):
     def __init__(self, beside: Mapping[str, str], commands: frozenset[str]) -> None:
         super().__init__()
@@ -125,6 +111,19 @@ class _Script(Flow):
         self.frames: list[dict[str, Variable | None]] = []
         self.calls = 0
         self.absent: list[str] = []
+
+    def header(self, source: Source) -> tuple[tuple[str, tuple[Word, ...]], ...]:
+        """What ``#SBATCH`` lines ask for, up to the first command."""
+        self.state.effort.reach(source, 0)
+        words: list[Word] = []
+        expander = Expander(source, State(effort=self.state.effort))
+        for found in re.finditer(r"(?m)^(?:#SBATCH[ \t]+(.*)|#.*|[ \t]*)$|^.", source.text):
+            if found[0] and not found[0].startswith("#") and found[0].strip():
+                break
+            if found[1]:
+                for raw in expander.reader.several(*found.span(1)):
+                    words.extend(expander.words(raw))
+        return (("sbatch", tuple(words)),) if words else ()
 
     def followed(self, source: Source) -> Status:
         """All of a source; what leaves it goes on to who called."""
@@ -209,7 +208,10 @@ class _Script(Flow):
         if text is None or path.startswith("/dev/"):
             files.pop(path, None)
             return
-        files[path] = of_pieces((*before.pieces, *text.pieces)) if before else text
+        if before:
+            self.state.effort.spend(len(before.pieces) // 4)
+            text = of_pieces((*before.pieces, *text.pieces))
+        files[path] = text
         self.files.add(path)
 
     def _started(
@@ -269,7 +271,11 @@ class _Script(Flow):
         else:
             files = [self.state.files.get(posixpath.normpath(name.text)) for name in names]
             if all(files):
-                self.printed = of_pieces([piece for one in files if one for piece in one.pieces])
+                pieces = list[Piece]()
+                for one in filter(None, files):
+                    self.state.effort.spend(len(one.pieces) + len(one.text) // 16)
+                    pieces.extend(one.pieces)
+                self.printed = of_pieces(pieces)
 
     def _let(self, words: Sequence[Word], expander: Expander, at: int) -> Status:
         value, opens = 0, tuple[Open, ...]()
@@ -423,7 +429,7 @@ class _Script(Flow):
                 self.absent.append(words[at].text)
                 return
             source, rest = Source(text, path), words[at + 1 :]
-            outer = (*outer, *_header(source))
+            outer = (*outer, *self.header(source))
         self.called(here.source)
         before, frames, self.frames = self.outer, self.frames, []
 

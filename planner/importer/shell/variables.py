@@ -77,6 +77,7 @@ class State:
 
     def environment(self) -> dict[str, Word]:
         """What a command sees."""
+        self.effort.spend(len(self.variables) // 8)
         return {
             name: variable.values[0]
             for name, variable in self.variables.items()
