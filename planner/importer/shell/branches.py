@@ -10,8 +10,8 @@ from planner.importer.shell import conditions, patterns
 from planner.importer.shell.conditions import Status
 from planner.importer.shell.evaluation import UnknownError
 from planner.importer.shell.flow import MOST_STATEMENTS_DEEP, Flow, Here, written
+from planner.importer.shell.parts import Raw
 from planner.importer.shell.tree import fields, statements
-from planner.importer.shell.words import Raw
 
 
 def follow_if(flow: Flow, node: Any, here: Here) -> Status:

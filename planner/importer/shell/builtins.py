@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from planner.importer.given import Open, Piece, Word, of_pieces
 from planner.importer.shell.evaluation import UnknownError
 from planner.importer.shell.expansion import Expander
+from planner.importer.shell.parts import Assignment, Raw
 from planner.importer.shell.variables import UNSET, State, Variable, open_word, resting
-from planner.importer.shell.words import Assignment, Raw
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.importer.given import Piece, Word, of_pieces
 from planner.importer.shell import patterns
 from planner.importer.shell.evaluation import Evaluator
-from planner.importer.shell.words import BRACED, DOUBLE, Parameter
+from planner.importer.shell.parts import BRACED, DOUBLE, Parameter
 
 
 def changed(evaluator: Evaluator, part: Parameter, word: Word) -> Word:

@@ -14,9 +14,10 @@ from planner.importer.shell.conditions import Status
 from planner.importer.shell.evaluation import UnknownError
 from planner.importer.shell.expansion import Expander
 from planner.importer.shell.flow import Here
+from planner.importer.shell.parts import Assignment, Command, Raw
 from planner.importer.shell.single_brackets import single
 from planner.importer.shell.statements import ACTS
-from planner.importer.shell.words import DECLARES, Assignment, Command, Raw, Reader
+from planner.importer.shell.words import DECLARES, Reader
 from planner.importer.started import started
 
 PASSED = re.compile(r'"?\$(?:[@*]|\{[@*][^}]*\})"?')

@@ -10,8 +10,9 @@ from planner.importer.shell import patterns, regular
 from planner.importer.shell.conditions import FILES, NUMBERS, Condition, Status, unknown
 from planner.importer.shell.evaluation import UnknownError
 from planner.importer.shell.expansion import Expander
+from planner.importer.shell.parts import BARE, Raw
 from planner.importer.shell.variables import Variable
-from planner.importer.shell.words import BARE, META, Raw
+from planner.importer.shell.words import META
 
 COMPARES = re.compile(r"=~|==?|!=|<|>|-(?:eq|ne|lt|le|gt|ge|nt|ot|ef)\b")
 BEHIND = re.compile(COMPARES.pattern + r"|&&|\|\||\)")

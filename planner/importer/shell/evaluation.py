@@ -9,9 +9,10 @@ from typing import Self
 from planner.importer.given import Open, Piece, Word, of_pieces
 from planner.importer.shell import patterns
 from planner.importer.shell.arithmetic import ExpressionError, evaluated
+from planner.importer.shell.parts import DOUBLE, Part, Raw
 from planner.importer.shell.source import MOST_DEPTH, Source
 from planner.importer.shell.variables import UNSET, State, Variable
-from planner.importer.shell.words import DOUBLE, Part, Raw, Reader
+from planner.importer.shell.words import Reader
 
 STEPS_OF_A_BRACKET = 5
 

@@ -11,7 +11,7 @@ from planner.importer.shell.braces import alternatives
 from planner.importer.shell.evaluation import Chunk, UnknownError
 from planner.importer.shell.fields import fields
 from planner.importer.shell.parameters import Parameters
-from planner.importer.shell.words import (
+from planner.importer.shell.parts import (
     BRACED,
     DOCUMENT,
     QUOTED,

@@ -10,9 +10,9 @@ from dataclasses import replace
 from planner.importer.given import Open, Piece, Word, of_pieces
 from planner.importer.shell import changes, fields
 from planner.importer.shell.evaluation import Chunk, Evaluator, UnknownError
+from planner.importer.shell.parts import BRACED, BRACED_DOUBLE, QUOTED, Parameter, Raw
 from planner.importer.shell.source import MOST_DEPTH
 from planner.importer.shell.variables import resting
-from planner.importer.shell.words import BRACED, BRACED_DOUBLE, QUOTED, Parameter, Raw
 
 
 class Parameters(Evaluator, ABC):
