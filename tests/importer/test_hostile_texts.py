@@ -79,6 +79,33 @@ def test_a_script_is_read_or_refused_in_time(name: str) -> None:
     assert time.process_time() - began < MOST_SECONDS
 
 
+LISTS = "a0=[1, 2]\n" + "".join(f"a{one + 1}=[a{one}, a{one}]\n" for one in range(40))
+NAMES = "".join(f"b{one}=1\n" for one in range(15_000))
+OTHERS: dict[str, tuple[Callable[[str, str], object], str]] = {
+    "lists of one list": (read_python, LISTS + "GRPOConfig(x=f'{a40}')"),
+    "a default of lists": (read_python, LISTS + "def f(x=a40):\n GRPOConfig(x=x)"),
+    "many branches": (read_python, NAMES + "if a:\n pass\nelse:\n pass\n" * 10_000),
+    "many functions": (read_python, NAMES + "def f(): pass\n" * 15_000),
+    "one long line": (read_python, "GRPOConfig(é);" * 25_000),
+    "the same again": (
+        read_python,
+        "d={" + ",".join(f"'a{one}':1" for one in range(5_000)) + "}\n" + "dict(**d)\n" * 15_000,
+    ),
+    "many objects": (read_json, "{" + ",\n".join(f'"{one}":{{}}' for one in range(120_000)) + "}"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_texts_are_read_or_refused_in_time(name: str) -> None:
+    read, text = OTHERS[name]
+    began = time.process_time()
+    try:
+        read(text, "file")
+    except UnreadableError as error:
+        assert str(error).startswith("file, line ") and len(str(error)) < 300
+    assert time.process_time() - began < MOST_SECONDS
+
+
 def read_script(text: str, name: str) -> object:
     return read_shell(text, name, {})
 

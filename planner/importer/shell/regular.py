@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from planner.importer.effort import Effort
 from planner.importer.shell import patterns
-from planner.importer.shell.source import Effort
 
 CLASS = re.compile(r"\[:(\w+):\]")
 MOST_CHARACTERS = 200
