@@ -55,20 +55,20 @@ def started(words: tuple[Word, ...], commands: Iterable[str] = ()) -> Started | 
             return Started(words[0].text, words[1:], tuple(launchers), environment)
     if not words:
         return None
-    head = PurePosixPath(words[0].text).name
+    head, behind = PurePosixPath(words[0].text).name, (tuple(launchers), environment)
     if PYTHON.search(head):
-        return _python(words[1:], tuple(launchers), environment, commands)
+        return _python(words[1:], *behind, commands)
     if launchers and launchers[-1][0] == "sbatch":
-        return Started(None, words, tuple(launchers), environment)
+        return Started(None, words, *behind)
     if head in SHELLS:
-        return Started(None, words[1:], tuple(launchers), environment)
+        return Started(None, words[1:], *behind)
     if head.endswith(".py"):
-        return Started(words[0].text, words[1:], tuple(launchers), environment)
+        return Started(words[0].text, words[1:], *behind)
     if head in known and len(words) > 1:
         program = f"{head} {words[1].text}"
-        return Started(program, words[2:], tuple(launchers), environment)
+        return Started(program, words[2:], *behind)
     if launchers and head not in RAN_ANYWAY and not head.startswith("-"):
-        return Started(words[0].text, words[1:], tuple(launchers), environment)
+        return Started(words[0].text, words[1:], *behind)
     return None
 
 
