@@ -102,8 +102,6 @@ def declare(
             state.assign(name, one.part(len(name) + 1))
         if exports and (known := state.variables.get(name)):
             state.variables[name] = Variable(known.values, known.kind, True)
-        elif exports:
-            continue  # it comes from outside, and goes on as it came
 
 
 def unset(words: Sequence[Word], state: State) -> None:

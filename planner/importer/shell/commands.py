@@ -90,12 +90,12 @@ class Commands(Calls):
 
     def _written(self, command: Command, expander: Expander) -> None:
         """What was printed into a file is a file beside."""
+        printed = self.printed
         for kind, raw in command.redirects:
             if kind in (">", ">>", ">|"):
+                self.printed = None
                 for target in expander.words(raw):
-                    self._write(target, kind == ">>", self.printed)
-        if any(kind in (">", ">>", ">|", "&>") for kind, _ in command.redirects):
-            self.printed = None
+                    self._write(target, kind == ">>", printed)
 
     def _write(self, target: Word, append: bool, text: Word | None) -> None:
         path = posixpath.normpath(target.text)

@@ -56,14 +56,8 @@ class Reader(Closings):
                 command.redirects.append((found[2], target))
                 at = command.end = max(target.end, found.end())
                 continue
-            if self.text[at] == "&" and self.text[at : at + 2] != "&>":
-                break
             if self.text[at] == "&":
-                begin = self.blank(at + (3 if self.text[at + 2 : at + 3] == ">" else 2), end)
-                target = self.word(begin, end)
-                command.redirects.append((">", target))
-                at = command.end = max(target.end, begin)
-                continue
+                break
             assignment = None
             if declares or not command.words:
                 assignment = self.assignment(at, end)
