@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from planner.importer.given import Given, Launch, Word
+from planner.importer.given import Word
 
 
 def _set(text: str) -> frozenset[str]:
@@ -158,12 +158,6 @@ RAN_ANYWAY = _set(
     "huggingface-cli hf wandb conda scontrol docker"
 )
 """Of these none is a training run, whatever launches it."""
-MATTER = re.compile(
-    r"(PYTORCH\w*ALLOC_CONF|NCCL_\w+|RCCL_\w+|(CUDA|HIP|ROCR|ASCEND_RT|ZE_AFFINITY)_?VISIBLE_DEVICES"
-    r"|CUDA_LAUNCH_BLOCKING|CUDA_DEVICE_MAX_CONNECTIONS|CUBLAS_WORKSPACE_CONFIG|TORCH_NCCL_\w+"
-    r"|VLLM_\w+|SGLANG_\w+|RAY_\w+|OMP_NUM_THREADS|ACCELERATE_\w+|WORLD_SIZE|LOCAL_WORLD_SIZE"
-    r"|N?NODES|NUM_NODES|NODE_COUNT|N?GPUS?(_PER_NODE)?|NPROC_PER_NODE|TORCHDYNAMO_\w+|MALLOC_\w+)$"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,86 +293,3 @@ def _python(
             {**environment, **inner.environment},
         )
     return Started(module, rest, launchers, environment)
-
-
-def options(name: str, words: tuple[Word, ...]) -> dict[str, Word]:
-    """A launcher's options by their names: ``--a=b``, ``--a b``, ``-N 4``, ``-N4``; a flag: itself.
-
-    Dashes inside of names are underscores; the last of two stands.
-    """
-    launcher = LAUNCHERS.get(tuple(name.split()), SLURM)
-    found: dict[str, Word] = {}
-    at = 0
-    while at < len(words):
-        word, text = words[at], words[at].text
-        at += 1
-        if not text.startswith("-"):
-            continue
-        key = text.split("=", 1)[0]
-        value = word
-        if "=" in text:
-            value = word.part(len(key) + 1)
-        elif len(text) > 2 and text[1] != "-" and text[1:].strip("0123456789") == text[1]:
-            key, value = text[:2], word.part(2)
-        elif not _is_flag(launcher, text) and at < len(words):
-            value = words[at]
-            at += 1
-        found[key[:2] + key[2:].replace("-", "_")] = value
-    return found
-
-
-SIZES: tuple[tuple[str, str, str], ...] = (
-    ("torchrun", "--nnodes", "nodes"),
-    ("torchrun", "--nproc_per_node", "processes_per_node"),
-    ("accelerate launch", "--num_machines", "nodes"),
-    ("accelerate launch", "--num_processes", "processes"),
-    ("accelerate launch", "--config_file", "launcher_file"),
-    ("deepspeed", "--num_nodes", "nodes"),
-    ("deepspeed", "--num_gpus", "processes_per_node"),
-    ("deepspeed", "--include", "devices"),
-    ("mpirun", "-np", "processes"),
-    ("mpirun", "-n", "processes"),
-    *(
-        (slurm, option, name)
-        for slurm in ("sbatch", "srun")
-        for option, name in (
-            ("-N", "nodes"),
-            ("--nodes", "nodes"),
-            ("-n", "processes"),
-            ("--ntasks", "processes"),
-            ("--ntasks_per_node", "processes_per_node"),
-            ("--gpus_per_node", "gpus_per_node"),
-            ("-G", "gpus"),
-            ("--gpus", "gpus"),
-            ("--gres", "gpus_per_node"),
-            ("--mem", "host_ram_per_node"),
-            ("--cpus_per_task", "cpus_per_process"),
-        )
-    ),
-)
-"""Options that say how large a run is: launcher, option, and what it counts."""
-
-
-def sizes(launch: Launch) -> tuple[Given, ...]:
-    """How many nodes and processes the launchers start, the innermost last.
-
-    ``--gres=gpu:h100:8`` counts its last part; each value is the text that is written.
-    """
-    found = []
-    for name, words in launch.launchers:
-        said = options(name, words)
-        for launcher, option, counts in SIZES:
-            word = said.get(option)
-            if launcher != name.replace("mpiexec", "mpirun") or word is None:
-                continue
-            if option == "--gres" and not word.text.startswith("gpu"):
-                continue
-            if counts in ("gpus_per_node", "gpus"):
-                word = word.part(word.text.rfind(":") + 1)
-            found.append(Given(counts, word.text, word.place, word.opens))
-    return tuple(found)
-
-
-def variables_that_matter(launch: Launch) -> dict[str, Word]:
-    """Of a command's variables those that move memory, seconds or the size of the run."""
-    return {name: word for name, word in launch.environment.items() if MATTER.match(name)}

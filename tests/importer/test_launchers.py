@@ -9,6 +9,7 @@ import pytest
 from planner.importer import launchers
 from planner.importer.edited import Addition, edited
 from planner.importer.given import Launch, UnreadableError
+from planner.importer.huggingface.launchers import started
 from planner.importer.shell import read_shell
 from shells import Bash
 
@@ -104,19 +105,25 @@ export NCCL_DEBUG=INFO OTHER=1
 CUDA_VISIBLE_DEVICES=0,1 srun torchrun --nnodes $SLURM_NNODES --nproc-per-node "$N" a.py
 """
     launch = one(text)
-    found = [(given.name, given.value) for given in launchers.sizes(launch)]
-    assert found == [
-        *(("nodes", "4"), ("processes_per_node", "1"), ("gpus_per_node", "8")),
-        *(("nodes", "$SLURM_NNODES"), ("processes_per_node", "8")),
+    assert [(name, [word.text for word in words]) for name, words in launch.launchers[:2]] == [
+        ("sbatch", ["--job-name=x", "-N", "4", "--gres=gpu:h100:8", "--ntasks-per-node=1"]),
+        ("srun", []),
     ]
-    place = launchers.sizes(launch)[-1].place
-    assert place and text[place.start : place.end] == "8" and place.line == 6
-    assert [o.name for o in launchers.sizes(launch)[3].opens] == ["SLURM_NNODES"]
-    matter = launchers.variables_that_matter(launch)
-    assert {name: word.text for name, word in matter.items()} == {
+    nodes, processes = started(launch).options
+    assert (nodes.name, nodes.value) == ("num_machines", "$SLURM_NNODES")
+    assert (processes.name, processes.value) == ("num_processes", "8")
+    assert [one.name for one in nodes.opens] == ["SLURM_NNODES"]
+    word = launch.launchers[-1][1][-1]
+    assert word.place and text[word.place.start : word.place.end] == "8" and word.place.line == 6
+    assert {name: word.text for name, word in launch.environment.items()} == {
         "NCCL_DEBUG": "INFO",
+        "OTHER": "1",
         "CUDA_VISIBLE_DEVICES": "0,1",
     }
+    each = started(one("torchrun --nnodes 2 --nproc-per-node=8 a.py")).options
+    assert [(given.name, given.value) for given in each][-1] == ("num_processes", 16)
+    (alone,) = started(one("N=8\ntorchrun --nproc-per-node $N a.py")).options
+    assert (alone.value, alone.place and alone.place.line) == (8, 1)
 
 
 def test_scripts_beside_are_read_with_what_they_are_given() -> None:
