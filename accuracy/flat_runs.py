@@ -34,7 +34,7 @@ from accuracy import trl_cases as trl
 from accuracy import trl_runs, verl_runs
 from accuracy import verl_cases as verl
 from accuracy.real_runs import Peaks, code, digest
-from planner.frameworks.hf_trainer.run.ranks import launched
+from planner.launch.huggingface.run.ranks import launched
 from planner.trial.run.allocations import ALLOCATOR, LAST_STEP, PHASE, Allocations
 
 MEASURED = Path(__file__).with_name("measured") / "fsdp1-vs-cpu.json"

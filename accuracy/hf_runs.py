@@ -31,12 +31,13 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.frameworks.hf_trainer import FRAMEWORK
-from planner.frameworks.hf_trainer.run import made, offloading, phases, ranks, seams, step
+from planner.frameworks.hf_trainer.run import made, step
 from planner.frameworks.hf_trainer.run.made import STEPS, Batches, trainer_of
-from planner.frameworks.hf_trainer.run.phases import Phases
 from planner.frameworks.hf_trainer.settings import settings
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.precision import loaded_dtype
+from planner.launch.huggingface.run import offloading, phases, ranks, seams
+from planner.launch.huggingface.run.phases import Phases
 from planner.launch.words import ATTENTION
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes

@@ -36,10 +36,6 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.sharded import two_memories
-from planner.frameworks.hf_trainer.run import offloading as offloading_below
-from planner.frameworks.hf_trainer.run import phases as below
-from planner.frameworks.hf_trainer.run.ranks import launched
-from planner.frameworks.hf_trainer.run.seams import in_lists
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
@@ -49,6 +45,10 @@ from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.launch.huggingface.accelerate import accelerate_files
+from planner.launch.huggingface.run import offloading as offloading_below
+from planner.launch.huggingface.run import phases as below
+from planner.launch.huggingface.run.ranks import launched
+from planner.launch.huggingface.run.seams import in_lists
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled

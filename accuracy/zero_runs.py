@@ -32,7 +32,6 @@ import torch.distributed as dist
 import transformers
 
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, PAIRS, Case
-from planner.frameworks.hf_trainer.run.phases import UPDATE
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.phases import Phases
@@ -40,6 +39,7 @@ from planner.frameworks.trl.run.seams import engine, kernels
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.deepspeed import DEEPSPEED
 from planner.launch.huggingface.processes import training_gpus
+from planner.launch.huggingface.run.phases import UPDATE
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
 

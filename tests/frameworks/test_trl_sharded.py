@@ -21,10 +21,10 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks.hf_trainer.run import ranks
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import step
 from planner.frameworks.trl.run.phases import Phases
+from planner.launch.huggingface.run import ranks
 from planner.phases.collectives import HEAD_ARRIVES
 from planner.plan.fields import Offload
 
