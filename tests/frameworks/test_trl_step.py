@@ -24,8 +24,9 @@ from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.frameworks.trl import FRAMEWORK, own_step
-from planner.frameworks.trl.run import made, seams, step
+from planner.frameworks.trl.run import seams, step
 from planner.launch.huggingface.run import told
+from planner.launch.huggingface.run.batches import ENOUGH
 from planner.plan import Plan
 from planner.plan.frameworks import OWN
 from planner.setup.setup import setup_of
@@ -114,7 +115,7 @@ def test_a_process_runs_one_plan_after_another() -> None:
 def test_trl_empties_the_cache_each_step_where_the_plan_does() -> None:
     case = Case("SFT", "sft", {"empty_cache": "every-step"})
     log = step.execute(case.plan, {"policy": case.config}, "cpu")
-    assert sum(kind == EMPTY_CACHE for kind, *_ in log.events) == 2 * made.ENOUGH
+    assert sum(kind == EMPTY_CACHE for kind, *_ in log.events) == 2 * ENOUGH
 
 
 @pytest.mark.parametrize("name", ["SFT", "GRPO, KL"])

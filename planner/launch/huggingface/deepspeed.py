@@ -17,7 +17,7 @@ from planner.launch.huggingface.resolved import (
     sharded_by_deepspeed,
     way,
 )
-from planner.launch.huggingface.table import nested, written
+from planner.launch.huggingface.table import nested, row, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
 from planner.values.setting import Setting
@@ -86,23 +86,11 @@ def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    return Setting(
-        name=PREFIX + name,
-        default=default,
-        source=source.format(line),
-        fields=fields,
-        **{"moves": "both", **more},
-    )
+    return row(source.format(line), PREFIX + name, default, *fields, **more)
 
 
 def _other(source: str, line: int, name: str, default: object, moves: Any, why: str) -> Setting:
-    return Setting(
-        name=PREFIX + name,
-        default=default,
-        moves=moves,
-        source=source.format(line),
-        otherwise=why,
-    )
+    return _row(source, line, name, default, moves=moves, otherwise=why)
 
 
 ROWS: tuple[Setting, ...] = (

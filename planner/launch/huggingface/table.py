@@ -11,6 +11,12 @@ from planner.plan import Plan
 from planner.values.setting import Setting
 
 
+def row(source: str, name: str, default: object, *fields: str, **more: Any) -> Setting:
+    """A setting, which moves memory and seconds unless it says otherwise."""
+    told = {"moves": "both", **more}
+    return Setting(name=name, default=default, source=source, fields=fields, **told)
+
+
 def written(rows: Iterable[Setting], plan: Plan) -> dict[str, object]:
     """By name, what an export says of a plan, in the table's order."""
     found = {row.name: row.write(plan) for row in rows if row.write is not None}

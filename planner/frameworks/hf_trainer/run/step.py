@@ -11,7 +11,7 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.hf_trainer.own_step import autocasts
-from planner.frameworks.hf_trainer.run.made import Batches, trainer_of
+from planner.frameworks.hf_trainer.run.made import fed, trainer_of
 from planner.launch.huggingface.precision import loaded_dtype
 from planner.launch.huggingface.run.offloading import offloading
 from planner.launch.huggingface.run.packages import packages
@@ -34,7 +34,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", lists: On | None = Non
 
     def made(folder: Path, stage: DryStage) -> Any:
         trainer = trainer_of(plan, folder, lambda: loaded(plan, configs, stage))
-        Batches(trainer, [plan], lambda value: torch.empty_like(value, device=stage.device))
+        fed(trainer, [plan], lambda value: torch.empty_like(value, device=stage.device))
         return trainer
 
     def inside(stage: DryStage) -> Seams:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.frameworks.hf_trainer.run.made import Batches, trainer_of
+from planner.frameworks.hf_trainer.run.made import fed, trainer_of
 from planner.frameworks.hf_trainer.run.step import loaded
 from planner.launch.huggingface.run import packages, seams
 from planner.launch.huggingface.run.offloading import offloading
@@ -44,7 +44,7 @@ def train(
     def made(folder: Path) -> Any:
         load = lambda: loaded(plan, configs, stage)  # noqa: E731
         trainer = trainer_of(plan, folder, load, steps=len(plans), on_cpu=on_cpu)
-        Batches(trainer, plans, lambda value: value.to(stage.device))
+        fed(trainer, plans, lambda value: value.to(stage.device))
         return trainer
 
     asked, away = packages.real(plan, on_cpu=on_cpu), offloading(plan, stage)
