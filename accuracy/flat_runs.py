@@ -30,11 +30,11 @@ from accelerate.utils import operations
 from torch.distributed.fsdp import _init_utils
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from accuracy import trainer_runs, trl_runs, verl_runs
 from accuracy import trl_cases as trl
-from accuracy import trl_runs, verl_runs
 from accuracy import verl_cases as verl
 from accuracy.real_runs import Peaks, code, digest
-from planner.frameworks.hf_trainer.run.ranks import launched
+from planner.launch.huggingface.run.ranks import launched
 from planner.trial.run.allocations import ALLOCATOR, LAST_STEP, PHASE, Allocations
 
 MEASURED = Path(__file__).with_name("measured") / "fsdp1-vs-cpu.json"
@@ -142,7 +142,7 @@ def _seams() -> tuple[tuple[Any, str, Any], ...]:
         return norm(tensor, *of, **more).to(dtype)
 
     return (
-        (trl_runs, "group", _launched),
+        (trainer_runs, "group", _launched),
         (verl_runs, "process_group", _group),
         (operations, "_gpu_gather_object", lambda objects: list(objects) * RANKS),
         # The first rank would hand out its weights, from a card; all have made their own.

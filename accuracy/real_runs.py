@@ -23,6 +23,12 @@ from typing import Any
 
 import torch
 
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.logs import curve
+from planner.dryrun.logs.log import Log
+from planner.dryrun.run.execute import dry_run
+from planner.plan import Plan
+
 Peaks = dict[str, int]
 """Most live bytes by phase."""
 
@@ -35,6 +41,16 @@ def code(one: Any) -> str:
 def digest(told: Sequence[Any]) -> str:
     """Of all that decides a run."""
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def peaks_of(log: Log) -> Peaks:
+    """Of a dry run's last step."""
+    return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
+
+
+def whole_peaks(plan: Plan) -> Peaks:
+    """Without data by its framework's own code, for a model of the catalog, as on its card."""
+    return peaks_of(dry_run(plan, configs_of(plan), code=plan.framework))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +68,6 @@ class RealRuns:
     """In this process, with real tensors."""
     dry: Callable[[Any], Peaks]
     """The same without data, with the CPU's branches."""
-    whole: Callable[[Any], Peaks]
-    """Without data for a model of the catalog, as on its card."""
 
     @property
     def versions(self) -> dict[str, str]:
@@ -68,7 +82,7 @@ class RealRuns:
         if list(real) != list(dry):
             raise ValueError(f"{case}: phases {list(real)} in the real run, {list(dry)} dry")
         row = {"name": case.name, "key": now, "real_bytes": real, "dry_run_bytes": dry}
-        return {**row, "whole_bytes": self.whole(case)}
+        return {**row, "whole_bytes": whole_peaks(case.whole)}
 
     def _apart(self, case: Any) -> Peaks:
         """The real run, in a process of its own."""

@@ -22,8 +22,8 @@ from transformers import PreTrainedModel
 
 from planner.dryrun.run.branches.flash import flash_attention
 from planner.formulas.activations.liger import DERIVED, VERSION
-from planner.frameworks.hf_trainer.run.packages import scaled
 from planner.frameworks.trl.run.packages import cached
+from planner.launch.huggingface.run.packages import scaled
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 

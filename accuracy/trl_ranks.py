@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 
 from accuracy.trl_cases import Case
-from planner.frameworks.hf_trainer.run.ranks import launched
 from planner.launch.huggingface.processes import training_gpus
+from planner.launch.huggingface.run.ranks import launched
 
 ROOT = Path(__file__).parent.parent
 ENDED_SECONDS = 60

@@ -24,14 +24,10 @@ from unittest.mock import patch
 import torch
 import transformers
 
-from accuracy.real_runs import RealRuns, code, digest
+from accuracy.real_runs import Peaks, RealRuns, code, digest, peaks_of
 from accuracy.trl_packages import flash
 from accuracy.verl_cases import CASES, Case
-from planner.dryrun.ask.request import configs_of
-from planner.dryrun.logs import curve
-from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.world import On
-from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.overrides import overrides
 from planner.frameworks.verl.run import batches, kernels, made, seams, step, steps
 from planner.frameworks.verl.run.batches import batch
@@ -46,10 +42,9 @@ from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
 
 
-def dry_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
+def dry_peaks(case: Case, head: On = "gpu") -> Peaks:
     """Most live bytes by phase of verl's step on tensors without data, on a CPU."""
-    log = step.execute(case.plan, case.configs, "cpu", head)
-    return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
+    return peaks_of(step.execute(case.plan, case.configs, "cpu", head))
 
 
 @contextmanager
@@ -121,12 +116,6 @@ def _checkpoints(folder: Path, case: Case) -> None:
             kind.from_config(settings, dtype=torch.float32).save_pretrained(folder / role)
 
 
-def whole_peaks(case: Case) -> dict[str, int]:
-    """The same for a model of the catalog, as on its card."""
-    log = dry_run(case.whole, configs_of(case.whole), code=FRAMEWORK.name)
-    return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
-
-
 def key(case: Case) -> str:
     """A hash of all that decides a case's real run: our own code, verl's settings, versions."""
     plan = case.plan
@@ -155,7 +144,6 @@ RUNS = RealRuns(
     key=key,
     real=real_peaks,
     dry=dry_peaks,
-    whole=whole_peaks,
 )
 
 

@@ -29,17 +29,18 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-import transformers
 
+from accuracy.trainer_runs import saved
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, PAIRS, Case
-from planner.frameworks.hf_trainer.run.phases import UPDATE
 from planner.frameworks.trl.own_step import arguments
-from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
+from planner.frameworks.trl.run.made import fed, trainer_of
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.deepspeed import DEEPSPEED
 from planner.launch.huggingface.processes import training_gpus
+from planner.launch.huggingface.run.batches import STEPS
+from planner.launch.huggingface.run.phases import UPDATE
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
 
@@ -95,15 +96,11 @@ def real_peaks(case: Case) -> dict[str, int]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as name:
         warnings.simplefilter("ignore")
         folder = Path(name)
-        settings = transformers.AutoConfig.for_model(**case.config)
-        other = torch.bfloat16 if arguments(case.plan)["dtype"] == "float32" else torch.float32
-        model = transformers.AutoModelForCausalLM.from_config(settings, dtype=other)
-        model.save_pretrained(folder / "model")
-        del model
+        checkpoint = saved(case, str(arguments(case.plan)["dtype"]), folder / "model")
         dist.init_process_group("gloo")
 
         def two_steps(marks: Marks) -> Any:
-            trainer = trainer_of(case.plan, folder, str(folder / "model"))
+            trainer = trainer_of(case.plan, folder, str(checkpoint))
             fed(trainer, [case.plan])
             steps, last = iter(range(STEPS)), marks.last_step()
 

@@ -89,6 +89,13 @@ def test_methods_and_frameworks_are_found_and_never_imported() -> None:
     assert who == {"planner.ui.formulas"}
 
 
+def test_no_framework_knows_another() -> None:
+    own = {m: path for m, path in arrows.modules().items() if m.startswith("planner.frameworks.")}
+    for module, path in own.items():
+        for other in arrows.imported_in(path) & own.keys():
+            assert other.split(".")[2] == module.split(".")[2], f"{module} imports {other}"
+
+
 @pytest.mark.parametrize("kind", FOUND)
 def test_what_a_plan_is_made_of_knows_nothing_above_it(kind: str) -> None:
     own = {m: path for m, path in arrows.modules().items() if m.startswith(f"planner.{kind}.")}

@@ -13,7 +13,7 @@ from accuracy.zero_runs import CASES, MEASURED, key
 from planner.dryrun.ask.answer import CUBLAS
 from planner.estimate import estimate, phase_plans
 from planner.formulas.sharding import ZERO3_ARRIVED, ZERO_FLAT_GRADIENTS
-from planner.frameworks.hf_trainer.run.phases import BACKWARD, FORWARD, UPDATE
+from planner.launch.huggingface.run.phases import BACKWARD, FORWARD, UPDATE
 from planner.plan import Plan
 
 BUCKET_BYTES = 2 * 500_000_000

@@ -22,7 +22,8 @@ from framework_runs import real_and_dry
 from planner.estimate import estimate
 from planner.frameworks.hf_trainer import FRAMEWORK, own_step
 from planner.frameworks.hf_trainer.limits import obstacles
-from planner.frameworks.hf_trainer.run import seams, step, told
+from planner.frameworks.hf_trainer.run import step
+from planner.launch.huggingface.run import seams, told
 from planner.plan import Plan, try_plan
 from planner.setup.setup import setup_of
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from trl.models.activation_offloading import OffloadActivations
 
+from accuracy.trainer_runs import least_peaks
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, CASES, PAIRS, Case
-from accuracy.trl_runs import dry_peaks, least_peaks
+from accuracy.trl_runs import dry_peaks, real_peaks
 from framework_runs import OFFLOADED, real_and_dry
 from planner.dryrun.logs import curve
 from planner.estimate import estimate
@@ -31,7 +32,7 @@ BROKEN = (RuntimeError, NotImplementedError, AttributeError, TypeError, Assertio
 def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     case = NAMED[name]
     assert not own_step.refusal(case.plan)
-    real, dry = real_and_dry(case, lambda: least_peaks(case), lambda: dry_peaks(case))
+    real, dry = real_and_dry(case, lambda: least_peaks(case, real_peaks), lambda: dry_peaks(case))
     assert dry == pytest.approx(real, rel=1e-5) and list(dry) == list(real)
 
 

@@ -18,11 +18,11 @@ from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from framework_runs import WITHOUT_PACKAGES, real_and_dry
 from planner.estimate import estimate
-from planner.frameworks.hf_trainer.run import eight_bit
-from planner.frameworks.hf_trainer.run import packages as below
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import packages
 from planner.launch.export import export
+from planner.launch.huggingface.run import eight_bit
+from planner.launch.huggingface.run import packages as below
 from planner.plan.frameworks import OWN
 
 torch.set_num_threads(1)

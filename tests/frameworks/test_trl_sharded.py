@@ -13,18 +13,19 @@ import torch
 import torch.distributed as dist
 
 from accuracy import trl_runs
+from accuracy.trainer_runs import least_peaks
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, CASES, CHECKPOINTED, DDP, FSDP2, HF, KL, Case
-from accuracy.trl_runs import dry_peaks, least_peaks
+from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from framework_runs import SHARDED, real_and_dry
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks.hf_trainer.run import ranks
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import step
 from planner.frameworks.trl.run.phases import Phases
+from planner.launch.huggingface.run import ranks
 from planner.phases.collectives import HEAD_ARRIVES
 from planner.plan.fields import Offload
 
@@ -48,7 +49,7 @@ def test_every_phase_peaks_where_the_allocator_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trl_runs, "Phases", Collected)
     case, how = NAMED[SHARDED], inspect.getsource(Collected)
     real, dry = real_and_dry(
-        case, lambda: least_peaks(case), lambda: dry_peaks(case), more=how
+        case, lambda: least_peaks(case, real_peaks), lambda: dry_peaks(case), more=how
     )
     assert stored()["cases"][case.name]["real_bytes"] == pytest.approx(real, rel=TOLERANCE)
     assert dry == pytest.approx(real, rel=TOLERANCE) and list(dry) == list(real)

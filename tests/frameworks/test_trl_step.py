@@ -23,9 +23,10 @@ from planner.dryrun.logs.log import EMPTY_CACHE
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.frameworks.hf_trainer.run import told
 from planner.frameworks.trl import FRAMEWORK, own_step
-from planner.frameworks.trl.run import made, seams, step
+from planner.frameworks.trl.run import seams, step
+from planner.launch.huggingface.run import told
+from planner.launch.huggingface.run.batches import ENOUGH
 from planner.plan import Plan
 from planner.plan.frameworks import OWN
 from planner.setup.setup import setup_of
@@ -114,7 +115,7 @@ def test_a_process_runs_one_plan_after_another() -> None:
 def test_trl_empties_the_cache_each_step_where_the_plan_does() -> None:
     case = Case("SFT", "sft", {"empty_cache": "every-step"})
     log = step.execute(case.plan, {"policy": case.config}, "cpu")
-    assert sum(kind == EMPTY_CACHE for kind, *_ in log.events) == 2 * made.ENOUGH
+    assert sum(kind == EMPTY_CACHE for kind, *_ in log.events) == 2 * ENOUGH
 
 
 @pytest.mark.parametrize("name", ["SFT", "GRPO, KL"])
@@ -163,7 +164,7 @@ def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     sharded = stand_in(plan.model_copy(update={"gpus": 4, "sharding": "fsdp1"}))
     assert {"code": sharded.code, "ran": sharded.ran} == ours
     assert "TRL's own code did not run" in sharded.notes[0] and "no check" in sharded.notes[1]
-    monkeypatch.setattr(own_step, "_installed", lambda: "")
+    monkeypatch.setattr(own_step, "installed", lambda _: "")
     missing = stand_in(plan)
     assert missing.code == OWN and "not installed" in missing.notes[0]
 

@@ -9,6 +9,7 @@ import pytest
 from planner.importer import launchers
 from planner.importer.edited import Addition, edited
 from planner.importer.given import Launch, UnreadableError
+from planner.importer.huggingface.launchers import started
 from planner.importer.shell import read_shell
 from shells import Bash
 
@@ -118,6 +119,10 @@ CUDA_VISIBLE_DEVICES=0,1 srun torchrun --nnodes $SLURM_NNODES --nproc-per-node "
         "OTHER": "1",
         "CUDA_VISIBLE_DEVICES": "0,1",
     }
+    each = started(one("torchrun --nnodes 2 --nproc-per-node=8 a.py")).options
+    assert [(given.name, given.value) for given in each][-1] == ("num_processes", 16)
+    (alone,) = started(one("N=8\ntorchrun --nproc-per-node $N a.py")).options
+    assert (alone.value, alone.place and alone.place.line) == (8, 1)
 
 
 def test_scripts_beside_are_read_with_what_they_are_given() -> None:

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from planner.dryrun.allocator import AllocatorSettings
+from planner.dryrun.ask.own_code import installed
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate
 from planner.formulas.allocator import cublas_workspace_bytes
@@ -82,13 +82,7 @@ def versions() -> Mapping[str, str]:
 
 @cache
 def _versions(names: tuple[str, ...]) -> Mapping[str, str]:
-    found = {}
-    for name in names:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    return {name: installed(name) or "not installed" for name in names}
 
 
 def key_of(plan: Plan, *, full_depth: bool) -> str:

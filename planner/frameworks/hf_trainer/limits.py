@@ -6,6 +6,12 @@ Read in their wheels (2026-11).
 from __future__ import annotations
 
 from planner.frameworks.hf_trainer import FRAMEWORK
+from planner.launch.huggingface.limits import (
+    limit_gradients,
+    limit_offload,
+    limit_sharding,
+    limit_trained_weights,
+)
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan import Plan
@@ -44,64 +50,11 @@ def _step(found: Obstacles) -> None:
     found.only(
         "empty_cache", "never", "every-step", why="Trainer frees cached memory each step, or never."
     )
-    _precision(found)
-    _sharding(found)
-
-
-def _precision(found: Obstacles) -> None:
-    plan, sharding = found.plan, sharding_of(found.plan)
-    if plan.finetuning == "lora" and plan.dtype != "fp32":
-        found.only(
-            "master_dtype",
-            "fp32",
-            why="peft keeps adapters of half-precision weights in fp32.",
-            gradient_dtype="fp32",
-        )
-    elif plan.dtype == "fp16":
-        found.only(
-            "master_dtype",
-            "fp32",
-            why="The fp16 loss scaler refuses fp16 gradients.",
-            gradient_dtype="fp32",
-        )
-    if sharding.zero:  # DeepSpeed's file says both of these
-        return
-    kept = plan.dtype if plan.master_dtype == "none" else "fp32"
-    found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
-    if sharding.fsdp:
-        found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
-
-
-def _sharding(found: Obstacles) -> None:
-    plan, sharding = found.plan, sharding_of(found.plan)
-    by_deepspeed = "DeepSpeed keeps offloaded state in host RAM throughout the step."
-    allowed, why = {
-        "fsdp2": (
-            ("none", "all"),
-            "accelerate's FSDP2 keeps everything in host RAM throughout, or nothing.",
-        ),
-        "zero3": (("none", "optimizer", "all"), by_deepspeed),
-        "zero2": (("none", "optimizer"), by_deepspeed),
-        "zero1": (("none", "optimizer"), by_deepspeed),
-    }.get(plan.sharding, (("none",), "Trainer offloads through FSDP2 or DeepSpeed only."))
-    found.only("offload", *allowed, why=why)
-    if plan.shard_size not in (0, plan.gpus) and sharding.fsdp != 2:
+    limit_trained_weights(found)
+    limit_gradients(found)
+    limit_offload(found, "Trainer")
+    if plan.shard_size not in (0, plan.gpus) and sharding_of(plan).fsdp != 2:
         found.only(
             "shard_size", 0, why="Only FSDP2 shards over fewer than all GPUs through accelerate."
         )
-    if sharding.zero and not plan.reshard_after_forward:
-        found.only(
-            "reshard_after_forward",
-            True,
-            why="ZeRO has no reshard_after_forward: its stage, 2 or 3, decides this.",
-        )
-    if sharding.zero and plan.offload != "none":
-        found.only(
-            "optimizer", "adamw-fused", why="With offload, DeepSpeed uses its CPU Adam."
-        )
-    if sharding.fsdp == 1 and plan.optimizer == "adamw-8bit":
-        found.refuse(
-            "optimizer",
-            "8-bit states depend on how FSDP1 flattens the weights.",
-            sharding="fsdp2",
-        )
+    limit_sharding(found)

@@ -5,8 +5,7 @@ Its arguments are those that an export writes.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
+from planner.dryrun.ask.own_code import installed, not_run
 from planner.frameworks.hf_trainer import FRAMEWORK, VERSION
 from planner.frameworks.hf_trainer.limits import step_obstacles
 from planner.launch.huggingface.precision import mixed_precision
@@ -26,31 +25,21 @@ PACKAGES = ("transformers", "accelerate")
 def refusal(plan: Plan) -> str:
     """Why its own code does not run a plan, as a sentence; empty where it does."""
     sharding = sharding_of(plan)
-    for holds, why in (
+    reasons = (
         (trainer_of(FRAMEWORK.name, plan.method).missing, "it has no trainer of this method"),
-        (_installed("transformers") != VERSION, f"{NAME} is not installed here"),
-        (not _installed("accelerate"), "accelerate is not installed here"),
+        (installed("transformers") != VERSION, f"{NAME} is not installed here"),
+        (not installed("accelerate"), "accelerate is not installed here"),
         (sharding.fsdp == 1, "FSDP1's flat parameters do not run without data"),
         (sharding.zero, "DeepSpeed's engine does not run without data"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.optimizer in EIGHT_BIT and sharding.fsdp, "torchao's 8-bit optimizer is compiled"),
-    ):
-        if holds:
-            return f"{FRAMEWORK.label}'s own code did not run: {why}."
-    first = next((one.why for one in step_obstacles(plan)), "")
-    return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
+    )
+    return not_run(FRAMEWORK, reasons, lambda: (one.why for one in step_obstacles(plan)))
 
 
 def no_trial(plan: Plan) -> str:
     """Why a trial does not run a plan by it: whatever a dry run runs, a trial does."""
     return ""
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def left_out(plan: Plan) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.launch.huggingface.processes import activations_by_accelerate
-from planner.launch.huggingface.table import nested, written
+from planner.launch.huggingface.table import nested, row, written
 from planner.launch.huggingface.training import WRITTEN
 from planner.launch.words import lora_targets
 from planner.plan import Plan
@@ -49,11 +49,8 @@ def _without_loss(value: object, values: Mapping[str, Any]) -> Mapping[str, Any]
 
 def _lora(line: int, name: str, default: object, field: str, write: Any) -> Setting:
     """A row of peft's, which an export says where adapters train."""
-    return Setting(
-        name=f"{ADAPTERS}.{name}",
-        default=default,
-        source=f"peft 0.21.2, tuners/lora/config.py, line {line}",
-        fields=(field,),
+    return row(
+        *(f"peft 0.21.2, tuners/lora/config.py, line {line}", f"{ADAPTERS}.{name}", default, field),
         write=lambda plan: None if plan.finetuning == "full" else write(plan),
     )
 
@@ -69,21 +66,17 @@ RENAMED = {"gradient_checkpointing": "activation_checkpointing"}
 
 ROWS: tuple[Setting, ...] = (
     *(replace(row, name=RENAMED.get(row.name, row.name)) for row in WRITTEN),
-    Setting(
-        name="activation_checkpointing_kwargs",
-        default=None,
+    row(
+        *("transformers 5.23.0, trainer.py, line 1503", "activation_checkpointing_kwargs", None),
+        "activation_offload",
         moves="memory",
-        source="transformers 5.23.0, trainer.py, line 1503",
-        fields=("activation_offload",),
         write=_offloads,
         read=_offloaded,
     ),
-    Setting(
-        name="liger_kernel_config",
-        default=None,
+    row(
+        "transformers 5.23.0, integrations/liger.py, apply_liger_kernel",
+        *("liger_kernel_config", None, "liger", "logits"),
         moves="memory",
-        source="transformers 5.23.0, integrations/liger.py, apply_liger_kernel",
-        fields=("liger", "logits"),
         write=lambda plan: LAYERS_ALONE if plan.liger else None,
         read=_without_loss,
     ),

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
+from planner.launch.huggingface.limits import (
+    limit_gradients,
+    limit_offload,
+    limit_sharding,
+    limit_trained_weights,
+)
 from planner.launch.huggingface.processes import training_gpus, zero
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
@@ -156,32 +162,16 @@ def _precision(found: Obstacles) -> None:
             why="TRL keeps adapters of 4-bit weights in bf16.",
             gradient_dtype=plan.dtype,
         )
-    elif plan.finetuning == "lora" and plan.dtype != "fp32":
-        found.only(
-            "master_dtype",
-            "fp32",
-            why="peft keeps adapters of half-precision weights in fp32.",
-            gradient_dtype="fp32",
-        )
-    elif plan.dtype == "fp16":
-        found.only(
-            "master_dtype",
-            "fp32",
-            why="The fp16 loss scaler refuses fp16 gradients.",
-            gradient_dtype="fp32",
-        )
-    if not zero(plan):  # DeepSpeed's file sets both of these
-        kept = plan.dtype if plan.master_dtype == "none" else "fp32"
-        found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
-        if sharding_of(plan).fsdp > 0:
-            found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
+    else:
+        limit_trained_weights(found)
+    limit_gradients(found)
 
 
 def _memory(found: Obstacles, script: Script) -> None:
     plan = found.plan
     if named := foreign(plan, FRAMEWORK):
         found.only("logits", "fused", why=f"The plan's loss is {named}.")
-    _offload(found)
+    limit_offload(found, FRAMEWORK.label)
     if plan.activation_offload and script.samples and sharding_of(plan).fsdp != 2:
         found.only(
             "activation_offload",
@@ -196,22 +186,7 @@ def _memory(found: Obstacles, script: Script) -> None:
             0,
             why="The script can shard over fewer than all training GPUs only with FSDP2.",
         )
-    if not plan.reshard_after_forward and zero(plan):
-        found.only(
-            "reshard_after_forward",
-            True,
-            why="ZeRO has no reshard_after_forward: its stage, 2 or 3, decides this.",
-        )
-    if zero(plan) and plan.offload != "none":
-        found.only(
-            "optimizer", "adamw-fused", why="With offload, DeepSpeed uses its CPU Adam."
-        )
-    if sharding_of(plan).fsdp == 1 and plan.optimizer == "adamw-8bit":
-        found.refuse(
-            "optimizer",
-            "8-bit states depend on how FSDP1 flattens the weights.",
-            sharding="fsdp2",
-        )
+    limit_sharding(found)
     if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level > 0:
         found.only(
             "empty_cache",
@@ -231,21 +206,6 @@ def _memory(found: Obstacles, script: Script) -> None:
             "every-step",
             why="TRL frees PyTorch's cached memory each step, or before it wakes an engine.",
         )
-
-
-def _offload(found: Obstacles) -> None:
-    sharding = found.plan.sharding
-    by_deepspeed = "DeepSpeed keeps offloaded state in host RAM throughout the step."
-    allowed, why = {
-        "fsdp2": (
-            ("none", "all"),
-            "accelerate's FSDP2 keeps everything in host RAM throughout, or nothing.",
-        ),
-        "zero3": (("none", "optimizer", "all"), by_deepspeed),
-        "zero2": (("none", "optimizer"), by_deepspeed),
-        "zero1": (("none", "optimizer"), by_deepspeed),
-    }.get(sharding, (("none",), "TRL offloads through FSDP2 or DeepSpeed only."))
-    found.only("offload", *allowed, why=why)
 
 
 def _roles(found: Obstacles, script: Script) -> None:

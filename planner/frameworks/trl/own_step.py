@@ -5,8 +5,7 @@ The arguments are those that an export would write: TRL's own parser reads them.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
+from planner.dryrun.ask.own_code import installed, not_run
 from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.limits import step_obstacles
 from planner.frameworks.trl.own import Own
@@ -35,21 +34,17 @@ def own_of(plan: Plan) -> Own | None:
 def refusal(plan: Plan) -> str:
     """Why TRL's own code does not run a plan, as a sentence; empty where it does."""
     own, sharded = own_of(plan), sharding_of(plan).fsdp == 2
-    for holds, why in (
+    reasons = (
         (own is None, "its trainer of this method has not been run without data"),
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
-        (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
+        (installed("trl") != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (sharding_of(plan).fsdp == 1, "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.optimizer in EIGHT_BIT and sharded, "torchao's 8-bit optimizer is compiled"),
         (plan.reward == "model", "reward models read text"),
-    ):
-        if holds:
-            return f"{FRAMEWORK.label}'s own code did not run: {why}."
-    assert own is not None
-    first = next((one.why for one in step_obstacles(plan)), "")
-    return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
+    )
+    return not_run(FRAMEWORK, reasons, lambda: (one.why for one in step_obstacles(plan)))
 
 
 def no_trial(plan: Plan) -> str:
@@ -63,13 +58,6 @@ def no_trial(plan: Plan) -> str:
             "samples them."
         )
     return ""
-
-
-def _installed() -> str:
-    try:
-        return version("trl")
-    except PackageNotFoundError:
-        return ""
 
 
 def left_out(plan: Plan) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from planner.launch.huggingface import table
 from planner.values.setting import Setting
 from planner.values.setting_files import without_field
 
@@ -13,8 +14,7 @@ RELEASE = "trl 1.16.0"
 
 def row(at: str, name: str, default: object, *fields: str, **more: Any) -> Setting:
     """A setting with fields; ``at`` is file and line below ``trl/``, such as ``a.py:7``."""
-    source = f"{RELEASE}, {at.replace(':', ', line ')}"
-    return Setting(name=name, default=default, source=source, fields=fields, **more)
+    return table.row(f"{RELEASE}, {at.replace(':', ', line ')}", name, default, *fields, **more)
 
 
 def beyond(of: str) -> tuple[Setting, ...]:

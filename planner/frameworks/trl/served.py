@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.launch.huggingface.resolved import Values
+from planner.launch.huggingface.table import row
 from planner.values.setting import Setting
 
 SOURCE = "vllm 0.31.0, engine/arg_utils.py (not read here), {}; trl 1.16.0, scripts/vllm_serve.py"
@@ -49,21 +50,11 @@ def _allocator(value: str, values: Values) -> Mapping[str, Any]:
 
 
 def _row(name: str, default: object, *fields: str, **more: Any) -> Setting:
-    source = SOURCE.format(name)
-    return Setting(
-        name=f"vllm.{name}", default=default, source=source, fields=fields, **more
-    )
+    return row(SOURCE.format(name), f"vllm.{name}", default, *fields, **more)
 
 
 def _variable(name: str, source: str, *fields: str, read: Any = None) -> Setting:
-    return Setting(
-        name=f"environment.{name}",
-        default="",
-        moves="memory",
-        source=source,
-        fields=fields,
-        read=read,
-    )
+    return row(source, f"environment.{name}", "", *fields, moves="memory", read=read)
 
 
 ALLOCATOR = "torch 2.13.0, docs: CUDA semantics, memory management"

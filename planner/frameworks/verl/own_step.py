@@ -5,9 +5,9 @@ The settings are those that an export would write: verl's own YAML takes them as
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
+from planner.dryrun.ask.own_code import installed, not_run
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.settings.model import KERNELS
@@ -27,9 +27,9 @@ NEEDED = ("tensordict", "pyvers", "orjson", "hydra", "codetiming", "datasets", "
 
 def refusal(plan: Plan) -> str:
     """Why verl's own engine does not run a plan, as a sentence; empty where it does."""
-    for holds, why in (
+    reasons = (
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been run here"),
-        (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
+        (installed("verl") != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (
             bool(_missing()),
             f"{', '.join(_missing())} is not installed here (requirements/verl.txt)",
@@ -43,12 +43,10 @@ def refusal(plan: Plan) -> str:
             "its chunks pick rows that are padded by a mask of the device",
         ),
         (plan.reward == "model", "reward models read text"),
-    ):
-        if holds:
-            return f"{FRAMEWORK.label}'s own code did not run: {why}."
+    )
     # Rows beyond the model's positions stop the engine as it starts, which no step here has.
-    first = next((one.why for one in obstacles(plan) if one.field != "response_tokens"), "")
-    return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
+    step = lambda: (one.why for one in obstacles(plan) if one.field != "response_tokens")  # noqa: E731
+    return not_run(FRAMEWORK, reasons, step)
 
 
 def no_trial(plan: Plan) -> str:
@@ -56,13 +54,6 @@ def no_trial(plan: Plan) -> str:
     if not plan.liger or find_spec("liger_kernel"):
         return ""
     return f"{FRAMEWORK.label}'s own code did not run: liger_kernel is not installed here."
-
-
-def _installed() -> str:
-    try:
-        return version("verl")
-    except PackageNotFoundError:
-        return ""
 
 
 def _missing() -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from planner.launch.huggingface.resolved import (
     sharding,
     way,
 )
-from planner.launch.huggingface.table import beyond, nested, written
+from planner.launch.huggingface.table import beyond, nested, row, written
 from planner.launch.launch import LaunchFile
 from planner.launch.script import yaml_text
 from planner.plan import Plan
@@ -160,8 +160,7 @@ def _split(field: str) -> Any:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    source = source.format(line)
-    return Setting(name=PREFIX + name, default=default, source=source, fields=fields, **more)
+    return row(source.format(line), PREFIX + name, default, *fields, **more)
 
 
 def _fixed(line: int, name: str, default: object, value: object) -> Setting:

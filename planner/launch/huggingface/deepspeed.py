@@ -17,7 +17,7 @@ from planner.launch.huggingface.resolved import (
     sharded_by_deepspeed,
     way,
 )
-from planner.launch.huggingface.table import beyond, nested, written
+from planner.launch.huggingface.table import beyond, nested, row, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
 from planner.values.setting import Setting
@@ -86,8 +86,7 @@ def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    source = source.format(line)
-    return Setting(name=PREFIX + name, default=default, source=source, fields=fields, **more)
+    return row(source.format(line), PREFIX + name, default, *fields, **more)
 
 
 ROWS: tuple[Setting, ...] = (

@@ -14,6 +14,11 @@ from planner.values.setting_files import names, without_field
 HERE = Path(__file__).parent
 
 
+def row(source: str, name: str, default: object, *fields: str, **more: Any) -> Setting:
+    """A setting, which moves memory and seconds unless it says otherwise."""
+    return Setting(name=name, default=default, source=source, fields=fields, **more)
+
+
 def written(rows: Iterable[Setting], plan: Plan) -> dict[str, object]:
     """By name, what an export says of a plan, in the table's order."""
     found = {row.name: row.write(plan) for row in rows if row.write is not None}

@@ -18,7 +18,7 @@ from planner.launch.huggingface.resolved import (
     sequences,
     shares_gpus,
 )
-from planner.launch.huggingface.table import beyond
+from planner.launch.huggingface.table import beyond, row
 from planner.launch.words import ATTENTION
 from planner.numeric import ceil_div
 from planner.plan import Plan
@@ -26,6 +26,7 @@ from planner.values.setting import Setting
 from planner.values.sharding import sharding_of
 
 RELEASE = "transformers 5.23.0"
+MODEL = f"{RELEASE}, modeling_utils.py, from_pretrained"
 DTYPES = ("dtype", "master_dtype", "base_dtype", "gradient_dtype", "reduce_dtype")
 KERNELS = {spelled: name for name, spelled in ATTENTION.items()} | {
     "kernels-community/flash-attn2": "flash",
@@ -174,34 +175,20 @@ def _by_trainer(plan: Plan) -> bool:
 
 
 def _row(line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
-    source = f"{RELEASE}, training_args.py, line {line}"
-    return Setting(name=name, default=default, source=source, fields=fields, **more)
+    return row(f"{RELEASE}, training_args.py, line {line}", name, default, *fields, **more)
 
 
 WRITTEN: tuple[Setting, ...] = (
-    Setting(
-        name="model_name_or_path",
-        default=None,
-        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
-        fields=("model",),
+    row(
+        *(MODEL, "model_name_or_path", None, "model"),
         write=lambda plan: plan.model,
         read=lambda value, values: {} if value is None else {"model": value},
     ),
-    Setting(
-        name="dtype",
-        default="auto",
-        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
-        fields=DTYPES,
-        write=loaded_dtype,
-        read=dtypes,
-    ),
+    row(MODEL, "dtype", "auto", *DTYPES, write=loaded_dtype, read=dtypes),
     _row(874, "bf16", False, *DTYPES, write=lambda plan: mixed_precision(plan) == "bf16"),
     _row(880, "fp16", False, *DTYPES, write=lambda plan: mixed_precision(plan) == "fp16"),
-    Setting(
-        name="attn_implementation",
-        default=None,
-        source="transformers 5.23.0, modeling_utils.py, from_pretrained",
-        fields=("attention",),
+    row(
+        *(MODEL, "attn_implementation", None, "attention"),
         write=lambda plan: ATTENTION[plan.attention],
         read=_attention,
     ),

@@ -14,14 +14,8 @@ from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
 from planner.frameworks.hf_trainer.settings import ADAPTERS, settings, training
+from planner.launch.huggingface.run.batches import OURS, STEPS, Batches
 from planner.plan import Plan
-
-STEPS = 2
-"""The first step makes the optimizer's state; the second is the steady one."""
-ENOUGH = 2
-"""Micro-batches of a step that are run: the second finds gradients."""
-OURS: dict[str, Any] = {"save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True}
-"""Arguments that are not the export's: nothing is written or said."""
 
 
 class Unread(Dataset[Any]):
@@ -65,30 +59,16 @@ Placed = Callable[[torch.Tensor], torch.Tensor]
 """A tensor of a batch as it is on the device."""
 
 
-class Batches:
-    """A trainer's batches: of each step as many as show its peak, at its plan's caps.
+def fed(trainer: Any, plans: Sequence[Plan], placed: Placed) -> None:
+    """Batches come of the plans of the steps, at their caps; ``placed`` puts them on the device."""
 
-    Args:
-        trainer: whose.
-        plans: what each step's batches are of; the last one is also that of every further step.
-        placed: where they are put.
-    """
-
-    def __init__(self, trainer: Any, plans: Sequence[Plan], placed: Placed) -> None:
-        self._trainer, self._plans, self._placed = trainer, plans, placed
-        self._count = min(ENOUGH, trainer.args.gradient_accumulation_steps)
-        trainer.get_train_dataloader = lambda: self
-
-    def __len__(self) -> int:
-        return self._count  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """Micro-batches of a step."""
-        plan = self._plans[min(self._trainer.state.global_step, len(self._plans) - 1)]
-        for _ in range(self._count):
+    def made(plan: Plan, count: int) -> Iterator[dict[str, torch.Tensor]]:
+        for _ in range(count):
             with _disable_current_modes():
                 rows = rows_of(plan)
-            yield {name: self._placed(value) for name, value in rows.items()}
+            yield {name: placed(value) for name, value in rows.items()}
+
+    Batches(trainer, plans, made)
 
 
 def rows_of(plan: Plan) -> dict[str, torch.Tensor]:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run.stage import DryStage
-from planner.dryrun.run.tracker import Tracker
-from planner.dryrun.run.world import On, silent, world
+from planner.dryrun.run.world import On
 from planner.frameworks.hf_trainer.own_step import autocasts
-from planner.frameworks.hf_trainer.run.made import Batches, trainer_of
-from planner.frameworks.hf_trainer.run.offloading import offloading
-from planner.frameworks.hf_trainer.run.packages import packages
-from planner.frameworks.hf_trainer.run.phases import Phases
-from planner.frameworks.hf_trainer.run.ranks import alone, launched
-from planner.frameworks.hf_trainer.run.seams import ANSWERS, seams
-from planner.frameworks.hf_trainer.run.told import differences
-from planner.frameworks.hf_trainer.run.watched import Configs, Models, Watched
+from planner.frameworks.hf_trainer.run.made import fed, trainer_of
 from planner.launch.huggingface.precision import loaded_dtype
+from planner.launch.huggingface.run.offloading import offloading
+from planner.launch.huggingface.run.packages import packages
+from planner.launch.huggingface.run.seams import ANSWERS, seams
+from planner.launch.huggingface.run.steps import Seams, logged
+from planner.launch.huggingface.run.watched import Configs, Models
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -36,32 +31,17 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", lists: On | None = Non
         on: whose branches to take.
         lists: whose optimizers and clipping take; those of ``on`` unless told.
     """
-    # Of tensors on meta none is in host RAM, and FSDP2 asks for that.
-    fakes = autocasts(plan) or plan.offload != "none"
-    inside = world(plan, on, autocast=fakes, answers=ANSWERS)
-    with inside as (tracker, stage, _), TemporaryDirectory() as name:
-        folder, device = Path(name), stage.device
-        seamed = seams(device, lists or on, stage.empty_cache)
-        launch = launched(plan, folder, device)
+
+    def made(folder: Path, stage: DryStage) -> Any:
+        trainer = trainer_of(plan, folder, lambda: loaded(plan, configs, stage))
+        fed(trainer, [plan], lambda value: torch.empty_like(value, device=stage.device))
+        return trainer
+
+    def inside(stage: DryStage) -> Seams:
         asked, away = packages(plan, stage, on_card=on == "gpu"), offloading(plan, stage)
-        with silent(), seamed, launch, alone(plan, stage), asked, away, tracker:
-            length = _trained(plan, configs, folder, tracker, stage, on)
-        gc.collect()
-    del tracker.log.events[length:]
-    return tracker.log
+        return seams(stage.device, lists or on, stage.empty_cache), asked, away
 
-
-def _trained(
-    plan: Plan, configs: Configs, folder: Path, tracker: Tracker, stage: DryStage, on: On
-) -> int:
-    """Events there are once two steps are made."""
-    trainer = trainer_of(plan, folder, lambda: loaded(plan, configs, stage))
-    Batches(trainer, [plan], lambda value: torch.empty_like(value, device=stage.device))
-    watched = Watched(trainer, tracker, stage, on_host=on == "gpu" and plan.offload == "all")
-    Phases(trainer, tracker.phase, watched.step, lambda role: stage.region(role=role))
-    trainer.train()
-    tracker.log.notes.extend(differences(trainer, plan))
-    return len(tracker.log.events)
+    return logged(plan, on, made, inside, autocast=autocasts(plan), answers=ANSWERS)
 
 
 def loaded(plan: Plan, configs: Configs, stage: Stage) -> Any:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
-from planner.dryrun.run.world import silent
-from planner.frameworks.hf_trainer.run import packages, ranks, seams
-from planner.frameworks.hf_trainer.run.made import Batches, trainer_of
-from planner.frameworks.hf_trainer.run.offloading import offloading
-from planner.frameworks.hf_trainer.run.phases import Mark, Phases
+from planner.frameworks.hf_trainer.run.made import fed, trainer_of
 from planner.frameworks.hf_trainer.run.step import loaded
-from planner.frameworks.hf_trainer.run.told import differences
-from planner.frameworks.hf_trainer.run.watched import Configs
+from planner.launch.huggingface.run import packages, seams
+from planner.launch.huggingface.run.offloading import offloading
+from planner.launch.huggingface.run.phases import Mark
+from planner.launch.huggingface.run.steps import trained
+from planner.launch.huggingface.run.watched import Configs
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -42,25 +39,14 @@ def train(
     Returns:
         What the trainer did otherwise than the estimate supposes, in sentences.
     """
-    plan, steps = plans[0], iter(range(len(plans)))
-    on_cpu = stage.device.type == "cpu"
-    with TemporaryDirectory() as folder, silent(), ExitStack() as inside:
-        for each in (
-            seams.real(stage.device),
-            packages.real(plan, on_cpu=on_cpu),
-            offloading(plan, stage),
-            ranks.launched(plan, Path(folder), stage.device),
-            ranks.waited_for(plan) if several and on_cpu else nullcontext(),
-            nullcontext() if several else ranks.played(plan),
-        ):
-            inside.enter_context(each)
+    plan, on_cpu = plans[0], stage.device.type == "cpu"
+
+    def made(folder: Path) -> Any:
         load = lambda: loaded(plan, configs, stage)  # noqa: E731
-        trainer = trainer_of(plan, Path(folder), load, steps=len(plans), on_cpu=on_cpu)
-        Batches(trainer, plans, lambda value: value.to(stage.device))
-        Phases(trainer, mark, lambda: begins(next(steps)))
-        gc.collect()
-        trainer.train()
-        told = differences(trainer, plan)
-        del trainer
-        gc.collect()  # DDP goes before what it speaks through
-        return told
+        trainer = trainer_of(plan, folder, load, steps=len(plans), on_cpu=on_cpu)
+        fed(trainer, plans, lambda value: value.to(stage.device))
+        return trainer
+
+    asked, away = packages.real(plan, on_cpu=on_cpu), offloading(plan, stage)
+    inside = (seams.real(stage.device), asked, away)
+    return trained(plans, stage, mark, begins, made, inside, several=several)

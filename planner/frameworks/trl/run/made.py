@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.own_step import arguments, own_of
+from planner.launch.huggingface.run.batches import ENOUGH, OURS, STEPS, Batches
 from planner.launch.script import yaml_text
 from planner.plan import Plan
 from planner.plan.references import frozen_adapter
@@ -24,16 +25,6 @@ from planner.plan.references import frozen_adapter
 trl: Any = import_module("trl")  # which exports by a table that no type checker reads
 disable_progress_bars()
 
-STEPS = 2
-"""The first step makes the optimizer's state; the second is the steady one."""
-ENOUGH = 2
-"""Micro-batches of a step that are run: the second finds gradients."""
-OURS = {
-    "save_strategy": "no",
-    "logging_strategy": "no",
-    "disable_tqdm": True,
-}
-"""Arguments that are not the export's: nothing is written or said."""
 REWARDS = "reward_funcs"
 
 
@@ -130,51 +121,24 @@ def _tokenizer() -> Any:
     return kind(tokenizer_object=inner, pad_token="<pad>", eos_token="<end>")
 
 
-class Batches:
-    """A trainer's batches: of each step as many as show its peak, at its plan's caps.
+def _micro_batches(trainer: Any, plan: Plan, count: int) -> list[Any]:
+    """Of a step at its plan's caps, by the trainer's own collator.
 
-    Args:
-        trainer: whose.
-        plans: what each step's batches are of; the last one is also that of every further step.
+    Trainers that sample are given prompts for the whole generation at once, as their sampler does.
     """
-
-    def __init__(self, trainer: Any, plans: Sequence[Plan]) -> None:
-        self._trainer, self._plans = trainer, plans
-        self._count = min(ENOUGH, trainer.args.gradient_accumulation_steps)
-        trainer.get_train_dataloader = lambda: self
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the step that is made, or begins."""
-        return self._plans[min(self._trainer.state.global_step, len(self._plans) - 1)]  # type: ignore[no-any-return]
-
-    def __len__(self) -> int:
-        return self._count  # type: ignore[no-any-return]
-
-    def __iter__(self) -> Iterator[Any]:
-        """Micro-batches of a step, by the trainer's own collator.
-
-        Trainers that sample are given prompts for the whole generation at once, as their sampler
-        does.
-        """
-        plan, trainer = self.plan, self._trainer
-        own: Own | None = own_of(plan)
-        assert own is not None
-        size, prompt = plan.micro_batch_size, plan.prompt_tokens
-        if own.rows == "prompts":
-            size *= trainer.args.steps_per_generation
-            return iter([[dict(ROWS["prompts"]) for _ in range(size)]] * self._count)
-        rows = [
-            {"input_ids": ids, "labels": ids}
-            if own.rows == "text"
-            else {
-                "prompt_ids": ids[:prompt],
-                "chosen_ids": ids[prompt:],
-                "rejected_ids": ids[prompt:],
-            }
-            for ids in ([2] * (prompt + length) for length in _lengths(plan, size))
-        ]
-        return iter([trainer.data_collator(rows) for _ in range(self._count)])
+    own: Own | None = own_of(plan)
+    assert own is not None
+    size, prompt = plan.micro_batch_size, plan.prompt_tokens
+    if own.rows == "prompts":
+        size *= trainer.args.steps_per_generation
+        return [[dict(ROWS["prompts"]) for _ in range(size)]] * count
+    rows = [
+        {"input_ids": ids, "labels": ids}
+        if own.rows == "text"
+        else {"prompt_ids": ids[:prompt], "chosen_ids": ids[prompt:], "rejected_ids": ids[prompt:]}
+        for ids in ([2] * (prompt + length) for length in _lengths(plan, size))
+    ]
+    return [trainer.data_collator(rows) for _ in range(count)]
 
 
 def _lengths(plan: Plan, count: int) -> list[int]:
@@ -192,7 +156,7 @@ def fed(trainer: Any, plans: Sequence[Plan], before: Callable[[], None] = lambda
         plans: of each step.
         before: called where an engine would wake.
     """
-    batches = Batches(trainer, plans)
+    batches = Batches(trainer, plans, partial(_micro_batches, trainer))
     if not hasattr(trainer, "_generate"):
         return
 

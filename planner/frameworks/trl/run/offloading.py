@@ -16,8 +16,8 @@ import torch
 from trl.models import activation_offloading
 
 from planner.dryrun.run.stage import DryStage
-from planner.frameworks.hf_trainer.run import offloading as below
-from planner.frameworks.hf_trainer.run.offloading import on_host
+from planner.launch.huggingface.run import offloading as below
+from planner.launch.huggingface.run.offloading import on_host
 from planner.plan import Plan
 from planner.steps.stage import Stage
 

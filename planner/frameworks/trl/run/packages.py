@@ -17,7 +17,7 @@ from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from planner.dryrun.run.stage import DryStage
-from planner.frameworks.hf_trainer.run import packages as below
+from planner.launch.huggingface.run import packages as below
 from planner.plan import Plan
 
 

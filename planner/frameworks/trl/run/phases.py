@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from planner.frameworks.hf_trainer.run import phases
-from planner.frameworks.hf_trainer.run.phases import Mark, Region
+from planner.launch.huggingface.run import phases
+from planner.launch.huggingface.run.phases import Mark, Region
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
 
 OLD, REFERENCE = OLD_LOG_PROBS.name, REFERENCE_LOG_PROBS.name

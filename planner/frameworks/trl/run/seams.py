@@ -18,7 +18,7 @@ from trl.kernels import chunked_logprob
 from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
 from trl.trainer import utils as trl_utils
 
-from planner.frameworks.hf_trainer.run.seams import (
+from planner.launch.huggingface.run.seams import (
     ANSWERS,
     Answers,
     devices,

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
-from planner.dryrun.run.world import silent
-from planner.frameworks.hf_trainer.run import ranks
-from planner.frameworks.hf_trainer.run.phases import Mark
-from planner.frameworks.hf_trainer.run.told import differences
-from planner.frameworks.hf_trainer.run.watched import Configs, Models
 from planner.frameworks.trl.run import packages
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.seams import real
 from planner.frameworks.trl.run.step import wakes
+from planner.launch.huggingface.run.phases import Mark
+from planner.launch.huggingface.run.steps import trained
+from planner.launch.huggingface.run.watched import Configs, Models
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -45,26 +41,15 @@ def train(
     Returns:
         What the trainer did otherwise than the estimate supposes, in sentences.
     """
-    plan, steps = plans[0], iter(range(len(plans)))
+    plan, on_cpu = plans[0], stage.device.type == "cpu"
     model = Models(plan, configs["policy"], stage).made
-    on_cpu = stage.device.type == "cpu"
-    with TemporaryDirectory() as folder, silent(), ExitStack() as inside:
-        for each in (
-            real(stage.device, model),
-            packages.real(plan, on_cpu=on_cpu),
-            offloading(plan, stage),
-            ranks.launched(plan, Path(folder), stage.device),
-            ranks.waited_for(plan) if several and on_cpu else nullcontext(),
-            nullcontext() if several else ranks.played(plan),
-        ):
-            inside.enter_context(each)
-        trainer = trainer_of(plan, Path(folder), steps=len(plans), on_cpu=on_cpu)
+
+    def made(folder: Path) -> Any:
+        trainer = trainer_of(plan, folder, steps=len(plans), on_cpu=on_cpu)
         fed(trainer, plans, lambda: wakes(plan, stage))
         scored_in_part(trainer)
-        Phases(trainer, mark, lambda: begins(next(steps)))
-        gc.collect()
-        trainer.train()
-        told = differences(trainer, plan)
-        del trainer
-        gc.collect()  # DDP goes before what it speaks through
-        return told
+        return trainer
+
+    asked, away = packages.real(plan, on_cpu=on_cpu), offloading(plan, stage)
+    inside = (real(stage.device, model), asked, away)
+    return trained(plans, stage, mark, begins, made, inside, Phases, several=several)

@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 
 from planner.dryrun.run.stage import DryStage
-from planner.frameworks.hf_trainer.run.eight_bit import bitsandbytes
+from planner.launch.huggingface.run.eight_bit import bitsandbytes
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.steps import models
