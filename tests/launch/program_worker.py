@@ -124,7 +124,7 @@ def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     from planner.steps.stage import DTYPES, Stage
     from planner.steps.vocabulary import preference_loss, token_log_probs
 
-    held, rows, kept, beta = given
+    run, _, rows, kept = given
     if kept.dim() > 1 or not rows.learned.all():
         return {}
     planned = sys.modules[loss.__module__].PLAN
@@ -135,20 +135,20 @@ def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
 
     def ours() -> Any:
         batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(held.policy, batch, plan)  # type: ignore[arg-type]
+        hidden, targets = forward.scored(run.policy, batch, plan)  # type: ignore[arg-type]
         taken = token_log_probs(
             Stage(),
             hidden,
-            models.head(held.policy),
+            models.head(run.policy),
             targets,
             how=plan.logits,
             logits_dtype=DTYPES[planned["logits_dtype"]],
         ).log_probs
         policy = forward.responses(taken, batch, plan).sum(-1)  # type: ignore[arg-type]
         chosen_first = [each.view(-1, 2).t().flatten() for each in (policy, kept)]
-        return preference_loss(*chosen_first, beta=beta)
+        return preference_loss(*chosen_first, beta=run.given.beta)
 
-    return _apart(held.policy, lambda: loss(*given), ours)
+    return _apart(run.policy, lambda: loss(*given), ours)
 
 
 def sft_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
@@ -173,27 +173,26 @@ def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     from planner.steps.stage import DTYPES, Stage
     from planner.steps.vocabulary import token_log_probs
 
-    policy, rows, old, advantages, theirs, options = given
+    planned, run, rows, old, advantages, theirs = given
     if not rows.learned.all():
         return {}
     # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
     old = old + torch.linspace(-0.5, 0.5, old.shape[1])
     theirs = None if theirs is None else theirs + 0.3
-    given = (policy, rows, old, advantages, theirs, options)
-    planned = sys.modules[loss.__module__].PLAN
+    given = (planned, run, rows, old, advantages, theirs)
     plan = SimpleNamespace(
         method="grpo", framework="plain", framework_version="1", logits=planned["logits"],
         response_tokens=planned["response_tokens"],
     )
-    assert (options.beta, options.entropy_weight) == (0.001, 0.01)  # the step's own
+    assert (run.given.beta, run.given.entropy_weight) == (0.001, 0.01)  # the step's own
 
     def ours() -> Any:
         batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(policy, batch, plan)  # type: ignore[arg-type]
+        hidden, targets = forward.scored(run.policy, batch, plan)  # type: ignore[arg-type]
         taken = token_log_probs(
             Stage(),
             hidden,
-            models.head(policy),
+            models.head(run.policy),
             targets,
             how=plan.logits,
             logits_dtype=DTYPES[planned["logits_dtype"]],
@@ -209,7 +208,7 @@ def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
             None if spread is None else forward.responses(spread, batch, plan),  # type: ignore[arg-type]
         )
 
-    return _apart(policy, lambda: loss(*given), ours)
+    return _apart(run.policy, lambda: loss(*given), ours)
 
 
 def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
@@ -234,7 +233,7 @@ def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dic
 
 
 COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared, "sft_loss": sft_compared}
-COMPARED |= dict.fromkeys(("grpo_loss", "intuitor_loss", "ppo_loss"), online_compared)
+COMPARED["policy_loss"] = online_compared
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

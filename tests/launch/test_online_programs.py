@@ -70,7 +70,7 @@ def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
         "program": str(folder / f"train_{plan.method}.py"),
         "arguments": [*arguments, "--learning-rate", "1e-3", *more],
         "step": "step",
-        "loss": f"{plan.method}_loss",
+        "loss": "policy_loss",
     }
 
 
