@@ -1,4 +1,4 @@
-"""A run from its beginning to its end: what is loaded, the updates, the steps, what is saved."""
+"""A run: the models that it loads, its updates, its steps, and what it saves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from planner.launch.pieces.policy import (
     frozen_reference,
     language_model,
     optimizer_of,
-    tokenizer_of,
     trained_policy,
 )
-from planner.launch.pieces.preflight import check_card, peak_sentence
+from planner.launch.pieces.preflight import peak_sentence
 from planner.launch.pieces.prompts import asked
-from planner.launch.pieces.ranks import apart, count, in_common, joined, parted, rank
+from planner.launch.pieces.ranks import apart, count, in_common, parted, rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,6 @@ class Run:
     policy: Any
     reference: Any
     optimizer: torch.optim.Optimizer
-
-
-def begun(plan: Mapping[str, Any], given: argparse.Namespace) -> tuple[torch.device, Any]:
-    """This process's device, once its card has been checked; and the tokenizer."""
-    device = joined(plan, given.device)
-    check_card(plan, device, given.anyway)
-    return device, tokenizer_of(given.model, given.revision)
 
 
 def run_of(

@@ -17,13 +17,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.options import parser_of
 from planner.launch.pieces.pairs import Pair, pairs_of, rows_for
 from planner.launch.pieces.policy import frozen, language_model
 from planner.launch.pieces.ranks import count, met, parted, rank
 from planner.launch.pieces.reference_cache import PER_FILE, file_of, identity, stale
 from planner.launch.pieces.scores import hidden_states, response_log_probs
-from planner.launch.pieces.training import begun
 
 PLAN: dict[str, Any] = {}
 

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.options import parser_of
 from planner.launch.pieces.pairs import Pair, pairs_of, rows_for
 from planner.launch.pieces.policy import DTYPES, answering, frozen
@@ -26,7 +27,7 @@ from planner.launch.pieces.ranks import mean
 from planner.launch.pieces.reference_cache import Cache, identity, stale
 from planner.launch.pieces.rows import Rows
 from planner.launch.pieces.scores import hidden_states, inner, log_probs, response_log_probs
-from planner.launch.pieces.training import Run, begun, run_of, trained, updated
+from planner.launch.pieces.training import Run, run_of, trained, updated
 
 PLAN: dict[str, Any] = {}
 

@@ -23,11 +23,12 @@ import transformers
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.options import parser_of
 from planner.launch.pieces.policy import frozen, loaded, on_device, without_adapters
 from planner.launch.pieces.prompts import Prompt, padded, prompts_of
 from planner.launch.pieces.ranks import apart, count, mean
-from planner.launch.pieces.training import Run, begun, run_of, trained
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.online import (
     group_advantages,
     old_log_probs,
@@ -23,7 +24,7 @@ from planner.launch.pieces.online import (
     told,
 )
 from planner.launch.pieces.prompts import Prompt, prompts_of
-from planner.launch.pieces.training import Run, begun, run_of, trained
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.online import (
     group_advantages,
     old_log_probs,
@@ -27,7 +28,7 @@ from planner.launch.pieces.online import (
 )
 from planner.launch.pieces.prompts import Prompt, prompts_of
 from planner.launch.pieces.scores import all_logits, inner
-from planner.launch.pieces.training import Run, begun, run_of, trained
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 

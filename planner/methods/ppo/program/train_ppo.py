@@ -17,6 +17,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.online import (
     CLIP,
     emptied,
@@ -33,7 +34,7 @@ from planner.launch.pieces.online import (
 from planner.launch.pieces.policy import DTYPES, casting, loaded, optimizer_of, trained_policy
 from planner.launch.pieces.prompts import Prompt, prompts_of
 from planner.launch.pieces.rows import Rows
-from planner.launch.pieces.training import Run, begun, run_of, trained
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 

@@ -13,10 +13,11 @@ from typing import Any
 
 from torch import Tensor
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.options import parser_of
 from planner.launch.pieces.ranks import mean
 from planner.launch.pieces.texts import text_rows, texts_of
-from planner.launch.pieces.training import Run, begun, run_of, trained, updated
+from planner.launch.pieces.training import Run, run_of, trained, updated
 
 PLAN: dict[str, Any] = {}
 
