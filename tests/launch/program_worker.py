@@ -117,34 +117,43 @@ def grade_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     return _apart(policy, lambda: loss(*given)[0], ours)
 
 
-def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
-    """The same of DPO, where no row is padded: the planner's step counts every position."""
+def scored_by_the_step(planned: Any, policy: Any, rows: Any, method: str, **more: Any) -> list[Any]:
+    """Log-probs of responses, and their entropies if asked, as the planner's step has them."""
     from planner.steps import forward, models
     from planner.steps.batch import Rows
     from planner.steps.stage import DTYPES, Stage
-    from planner.steps.vocabulary import preference_loss, token_log_probs
+    from planner.steps.vocabulary import token_log_probs
+
+    plan: Any = SimpleNamespace(
+        method=method, framework="plain", framework_version="1", logits=planned["logits"],
+        response_tokens=planned["response_tokens"],
+    )  # fmt: skip
+    batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
+    hidden, targets = forward.scored(policy, batch, plan)
+    taken = token_log_probs(
+        Stage(),
+        hidden,
+        models.head(policy),
+        targets,
+        how=plan.logits,
+        logits_dtype=DTYPES[planned["logits_dtype"]],
+        **more,
+    )
+    both = taken.log_probs, taken.entropy
+    return [None if one is None else forward.responses(one, batch, plan) for one in both]
+
+
+def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of DPO, where no row is padded: the planner's step counts every position."""
+    from planner.steps.vocabulary import preference_loss
 
     run, _, rows, kept = given
     if kept.dim() > 1 or not rows.learned.all():
         return {}
     planned = sys.modules[loss.__module__].PLAN
-    plan = SimpleNamespace(
-        method="dpo", framework="plain", framework_version="1", logits=planned["logits"],
-        response_tokens=planned["response_tokens"],
-    )
 
     def ours() -> Any:
-        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(run.policy, batch, plan)  # type: ignore[arg-type]
-        taken = token_log_probs(
-            Stage(),
-            hidden,
-            models.head(run.policy),
-            targets,
-            how=plan.logits,
-            logits_dtype=DTYPES[planned["logits_dtype"]],
-        ).log_probs
-        policy = forward.responses(taken, batch, plan).sum(-1)  # type: ignore[arg-type]
+        policy = scored_by_the_step(planned, run.policy, rows, "dpo")[0].sum(-1)
         chosen_first = [each.view(-1, 2).t().flatten() for each in (policy, kept)]
         return preference_loss(*chosen_first, beta=run.given.beta)
 
@@ -167,11 +176,7 @@ def sft_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
 
 def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     """The same of methods that learn from their own responses, where none ended early."""
-    from planner.steps import forward, models
-    from planner.steps.batch import Rows
     from planner.steps.objectives import policy_loss
-    from planner.steps.stage import DTYPES, Stage
-    from planner.steps.vocabulary import token_log_probs
 
     planned, run, rows, old, advantages, theirs = given
     if not rows.learned.all():
@@ -179,36 +184,16 @@ def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
     old = old + torch.linspace(-0.5, 0.5, old.shape[1])
     theirs = None if theirs is None else theirs + 0.3
-    given = (planned, run, rows, old, advantages, theirs)
-    plan = SimpleNamespace(
-        method="grpo", framework="plain", framework_version="1", logits=planned["logits"],
-        response_tokens=planned["response_tokens"],
-    )
     assert (run.given.beta, run.given.entropy_weight) == (0.001, 0.01)  # the step's own
 
     def ours() -> Any:
-        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(run.policy, batch, plan)  # type: ignore[arg-type]
-        taken = token_log_probs(
-            Stage(),
-            hidden,
-            models.head(run.policy),
-            targets,
-            how=plan.logits,
-            logits_dtype=DTYPES[planned["logits_dtype"]],
-            entropy=planned["entropy"],
-            temperature=planned["temperature"],
-        )
-        spread = taken.entropy
+        more = {name: planned[name] for name in ("entropy", "temperature")}
+        found, spread = scored_by_the_step(planned, run.policy, rows, "grpo", **more)
         return policy_loss(
-            forward.responses(taken.log_probs, batch, plan),  # type: ignore[arg-type]
-            old,
-            advantages,
-            theirs if planned["kl"] == "loss" else None,
-            None if spread is None else forward.responses(spread, batch, plan),  # type: ignore[arg-type]
+            found, old, advantages, theirs if planned["kl"] == "loss" else None, spread
         )
 
-    return _apart(run.policy, lambda: loss(*given), ours)
+    return _apart(run.policy, lambda: loss(planned, run, rows, old, advantages, theirs), ours)
 
 
 def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
