@@ -181,8 +181,10 @@ def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     planned, run, rows, old, advantages, theirs = given
     if not rows.learned.all():
         return {}
-    # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
+    # A first step's policy is its old one and its reference: both are moved, beyond the clip too,
+    # and where a ratio is large its advantage is positive, where it is small negative.
     old = old + torch.linspace(-0.5, 0.5, old.shape[1])
+    advantages = torch.linspace(1, -1, old.shape[1]).expand(old.shape)
     theirs = None if theirs is None else theirs + 0.3
     assert (run.given.beta, run.given.entropy_weight) == (0.001, 0.01)  # the step's own
 

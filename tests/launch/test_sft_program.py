@@ -58,3 +58,18 @@ def test_of_a_prompt_and_a_response_the_response_alone_is_learned(
     data.write_text('{"prompt": "w5"}\n')
     stopped = programs.ask(asked(tmp_path / "c", tiny, one, data))["stopped"]
     assert stopped == f"data: line 1 of {data} has no text, nor a prompt and a response."
+
+
+def test_a_micro_batch_counts_by_its_share_of_the_update(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    """In one micro-batch or in two, an update learns the same; SGD's step is the gradient's."""
+    found = []
+    for size in (1, 2):
+        plan = planned(batch_shape="full", micro_batch_size=size, optimizer="sgd")
+        request = asked(tmp_path / str(size), tiny, plan)
+        request["arguments"] += ["--learning-rate", "0.01"]
+        told = programs.ask({**request, "loss": ""})["told"]
+        found.append([float(line.split()[3]) for line in told.splitlines() if "Step " in line])
+    assert found[0] == pytest.approx(found[1], rel=1e-5) and len(found[0]) == 3
+    assert found[0][2] < found[0][0]
