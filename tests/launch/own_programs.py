@@ -32,10 +32,9 @@ def made(**fields: Any) -> Plan:
     return Plan(**{**BASE, "config": catalog.encode_config(config()), **fields})
 
 
-def run_of(
-    folder: Path, tiny: Path, plan: Plan, data: Path | str, *more: str, step: str = "step",
-    loss: str = "",
-) -> dict[str, Any]:  # fmt: skip
+def request_of(
+    folder: Path, tiny: Path, plan: Plan, data: Path | str, *more: str, loss: str = ""
+) -> dict[str, Any]:
     """The request that runs a plan's program on the tiny models for three steps."""
     unpack(write(plan, ""), folder)
     if (folder / "reward.py").is_file():  # a rule that random responses meet more or less
@@ -45,7 +44,7 @@ def run_of(
     return {
         "program": str(folder / f"train_{plan.method}.py"),
         "arguments": [*arguments, *more],
-        "step": step,
+        "step": "step",
         "loss": loss or f"{plan.method}_loss",
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launch.own_programs import ADAPTERS, is_ours, made, run_of, takes_what_is_planned
+from launch.own_programs import ADAPTERS, is_ours, made, request_of, takes_what_is_planned
 from launch.running import Worker
 from planner.plan import FIELDS, Plan
 from planner.plan.plan import choices
@@ -52,7 +52,7 @@ def planned(**changes: Any) -> Plan:
 def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
     """The request that runs a plan's program with the tiny reward model."""
     data = "whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl"
-    return run_of(folder, tiny, plan, data, "--reward-model", str(tiny / "reward"), *more)
+    return request_of(folder, tiny, plan, data, "--reward-model", str(tiny / "reward"), *more)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, run_of, takes_what_is_planned
+from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, request_of, takes_what_is_planned
 from launch.running import Worker, unpack
 from planner.launch.export import export, fitted
 from planner.plan import Plan
@@ -42,7 +42,7 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
     case: str, programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
     plan = planned(**CASES[case])
-    found = programs.ask(run_of(tmp_path, tiny, plan, "rows.jsonl", loss="policy_loss"))
+    found = programs.ask(request_of(tmp_path, tiny, plan, "rows.jsonl", loss="policy_loss"))
     assert "peaks" in found, found
     is_ours(found)
     assert len(re.findall(r"Step \d: loss ", found["told"])) == 3

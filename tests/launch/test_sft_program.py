@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, run_of, takes_what_is_planned
+from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, request_of, takes_what_is_planned
 from launch.running import Worker
 from planner.plan import Plan
 
@@ -26,7 +26,7 @@ def planned(**changes: Any) -> Plan:
 
 def asked(folder: Path, tiny: Path, plan: Plan, data: Path | None = None) -> dict[str, Any]:
     usual = "full-texts.jsonl" if plan.batch_shape == "full" else "texts.jsonl"
-    return run_of(folder, tiny, plan, data or usual)
+    return request_of(folder, tiny, plan, data or usual)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -168,7 +168,7 @@ def rows_updated(
     return updated(plan, lossy, optimizer, len(rows.ids), some)
 
 
-def told(run: Run, rows: Rows, **numbers: float) -> dict[str, float]:
+def told(run: Run, rows: Rows, numbers: dict[str, float]) -> dict[str, float]:
     """Numbers of a step and its responses' mean length, as means over all processes."""
     length = float(rows.learned.sum(1).float().mean())
     return mean({**numbers, "response tokens": length}, run.device)

@@ -37,7 +37,7 @@ def step(run: Run, lossy: Any, prompts: list[Prompt]) -> dict[str, float]:
     rewards = rewards_of(run, rows, prompts)
     advantages = group_advantages(PLAN, run, rows, rewards, old, theirs)
     loss = rows_updated(PLAN, lossy, run.optimizer, rows, old, advantages, theirs)
-    return told(run, rows, loss=loss, reward=float(rewards.mean()))
+    return told(run, rows, {"loss": loss, "reward": float(rewards.mean())})
 
 
 def main() -> None:

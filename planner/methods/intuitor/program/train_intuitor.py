@@ -47,7 +47,7 @@ def step(run: Run, lossy: Any, prompts: list[Prompt]) -> dict[str, float]:
     rewards = (sure * rows.learned).sum(1) / rows.learned.sum(1)
     advantages = group_advantages(PLAN, run, rows, rewards, old, theirs)
     loss = rows_updated(PLAN, lossy, run.optimizer, rows, old, advantages, theirs)
-    return told(run, rows, **{"loss": loss, "self-certainty": float(rewards.mean())})
+    return told(run, rows, {"loss": loss, "self-certainty": float(rewards.mean())})
 
 
 def main() -> None:

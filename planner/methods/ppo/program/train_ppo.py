@@ -114,9 +114,8 @@ def step(
     off = rows_updated(PLAN, missed, optimizer, rows, values, returns)
     emptied(PLAN, run.device)
     loss = rows_updated(PLAN, lossy, run.optimizer, rows, old, advantages, theirs)
-    return told(
-        run, rows, **{"loss": loss, "value loss": off, "reward": float(rewards.mean())}
-    )
+    seen = {"loss": loss, "value loss": off, "reward": float(rewards.mean())}
+    return told(run, rows, seen)
 
 
 def main() -> None:
