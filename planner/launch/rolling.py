@@ -1,21 +1,28 @@
-"""What programs that learn from their own responses cannot do, and know of a plan, alike."""
+"""Programs that learn from their own responses: what they decide, refuse and say alike.
+
+What is of scores holds for every program that computes log-probabilities of responses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.launch.templates import Decision, of_fields
+from planner.launch.templates import Decision, Program, of_fields
 from planner.plan import Plan
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.launch.obstacles import Obstacles
 
-WHY = {
+SCORES = {
     "logits": "response computes logits of the response's positions only; full computes them for "
     "every position.",
     "logits_dtype": "Dtype in which the log-softmax over the vocabulary is computed.",
+}
+WHY = {
+    **SCORES,
     "logprob_micro_batch_size": "Rows of one forward of old or reference log-probs, which keep no "
     "activations.",
     "kl": "With a KL term a reference scores every response.",
@@ -39,32 +46,53 @@ def refuse(found: Obstacles) -> None:
     """Notes what none of them does."""
     plan = found.plan
     found.only("batch_shape", "padded", why="Responses end where they end, so rows are padded.")
-    found.only(
-        "logits",
-        *("response", "full"),
-        why="The program computes all logits of a micro-batch at once; it has no kernel that "
-        "computes them in chunks.",
-    )
+    refuse_scores(found)
     found.only("eval_steps", 0, why="The program does not validate.")
     found.only(
         "validation_response_tokens", plan.response_tokens, why="The program does not validate."
     )
     found.only("resampling_factor", 1.0, why="The program trains on every response it samples.")
-    if plan.reference == "dual-output":
-        found.refuse(
-            "reference",
-            "The program runs policy and reference one after the other.",
-            reference="adapter-disabled",
-        )
     if plan.reference == "frozen-adapter":
         found.only(
             "reference", "adapter-disabled", why="The program's adapters begin anew, at zero."
         )
 
 
-def note(*columns: str) -> str:
-    """What the data file holds."""
-    return (
+def refuse_scores(found: Obstacles) -> None:
+    """Notes how no program scores responses."""
+    found.only(
+        "logits",
+        *("response", "full"),
+        why="The program computes all logits of a micro-batch at once; it has no kernel that "
+        "computes them in chunks.",
+    )
+    if found.plan.reference == "dual-output":
+        found.refuse(
+            "reference",
+            "The program runs policy and reference one after the other.",
+            reference="adapter-disabled",
+        )
+
+
+def program(
+    template: Path,
+    *columns: str,
+    decisions: Callable[[Plan], Iterable[Decision]] = decisions,
+    refuse: Callable[[Obstacles], None] = refuse,
+) -> Program:
+    """The program of a template, over a data file with these text columns.
+
+    With a column ``answer`` it scores responses by ``reward.py``.
+    """
+    note = (
         f"The data file has JSONL rows with the texts {' and '.join(columns)}; prompts longer than "
         "planned are left out."
+    )
+    return Program(
+        within=within,
+        templates=lambda plan: (template,),
+        decisions=decisions,
+        refuse=refuse,
+        rewarded="answer" in columns,
+        notes=lambda plan: (note,),
     )

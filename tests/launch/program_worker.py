@@ -117,38 +117,47 @@ def grade_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     return _apart(policy, lambda: loss(*given)[0], ours)
 
 
-def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
-    """The same of DPO, where no row is padded: the planner's step counts every position."""
+def scored_by_the_step(planned: Any, policy: Any, rows: Any, method: str, **more: Any) -> list[Any]:
+    """Log-probs of responses, and their entropies if asked, as the planner's step has them."""
     from planner.steps import forward, models
     from planner.steps.batch import Rows
     from planner.steps.stage import DTYPES, Stage
-    from planner.steps.vocabulary import preference_loss, token_log_probs
+    from planner.steps.vocabulary import token_log_probs
 
-    held, rows, kept, beta = given
+    plan: Any = SimpleNamespace(
+        method=method, framework="plain", framework_version="1", logits=planned["logits"],
+        response_tokens=planned["response_tokens"],
+    )  # fmt: skip
+    batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
+    hidden, targets = forward.scored(policy, batch, plan)
+    taken = token_log_probs(
+        Stage(),
+        hidden,
+        models.head(policy),
+        targets,
+        how=plan.logits,
+        logits_dtype=DTYPES[planned["logits_dtype"]],
+        **more,
+    )
+    both = taken.log_probs, taken.entropy
+    return [None if one is None else forward.responses(one, batch, plan) for one in both]
+
+
+def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of DPO, where no row is padded: the planner's step counts every position."""
+    from planner.steps.vocabulary import preference_loss
+
+    run, _, rows, kept = given
     if kept.dim() > 1 or not rows.learned.all():
         return {}
     planned = sys.modules[loss.__module__].PLAN
-    plan = SimpleNamespace(
-        method="dpo", framework="plain", framework_version="1", logits=planned["logits"],
-        response_tokens=planned["response_tokens"],
-    )
 
     def ours() -> Any:
-        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(held.policy, batch, plan)  # type: ignore[arg-type]
-        taken = token_log_probs(
-            Stage(),
-            hidden,
-            models.head(held.policy),
-            targets,
-            how=plan.logits,
-            logits_dtype=DTYPES[planned["logits_dtype"]],
-        ).log_probs
-        policy = forward.responses(taken, batch, plan).sum(-1)  # type: ignore[arg-type]
+        policy = scored_by_the_step(planned, run.policy, rows, "dpo")[0].sum(-1)
         chosen_first = [each.view(-1, 2).t().flatten() for each in (policy, kept)]
-        return preference_loss(*chosen_first, beta=beta)
+        return preference_loss(*chosen_first, beta=run.given.beta)
 
-    return _apart(held.policy, lambda: loss(*given), ours)
+    return _apart(run.policy, lambda: loss(*given), ours)
 
 
 def sft_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
@@ -167,49 +176,26 @@ def sft_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
 
 def online_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     """The same of methods that learn from their own responses, where none ended early."""
-    from planner.steps import forward, models
-    from planner.steps.batch import Rows
     from planner.steps.objectives import policy_loss
-    from planner.steps.stage import DTYPES, Stage
-    from planner.steps.vocabulary import token_log_probs
 
-    policy, rows, old, advantages, theirs, options = given
+    planned, run, rows, old, advantages, theirs = given
     if not rows.learned.all():
         return {}
-    # A first step's policy is its old one and its reference: both are moved, beyond the clip too.
+    # A first step's policy is its old one and its reference: both are moved, beyond the clip too,
+    # and where a ratio is large its advantage is positive, where it is small negative.
     old = old + torch.linspace(-0.5, 0.5, old.shape[1])
+    advantages = torch.linspace(1, -1, old.shape[1]).expand(old.shape)
     theirs = None if theirs is None else theirs + 0.3
-    given = (policy, rows, old, advantages, theirs, options)
-    planned = sys.modules[loss.__module__].PLAN
-    plan = SimpleNamespace(
-        method="grpo", framework="plain", framework_version="1", logits=planned["logits"],
-        response_tokens=planned["response_tokens"],
-    )
-    assert (options.beta, options.entropy_weight) == (0.001, 0.01)  # the step's own
+    assert (run.given.beta, run.given.entropy_weight) == (0.001, 0.01)  # the step's own
 
     def ours() -> Any:
-        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
-        hidden, targets = forward.scored(policy, batch, plan)  # type: ignore[arg-type]
-        taken = token_log_probs(
-            Stage(),
-            hidden,
-            models.head(policy),
-            targets,
-            how=plan.logits,
-            logits_dtype=DTYPES[planned["logits_dtype"]],
-            entropy=planned["entropy"],
-            temperature=planned["temperature"],
-        )
-        spread = taken.entropy
+        more = {name: planned[name] for name in ("entropy", "temperature")}
+        found, spread = scored_by_the_step(planned, run.policy, rows, "grpo", **more)
         return policy_loss(
-            forward.responses(taken.log_probs, batch, plan),  # type: ignore[arg-type]
-            old,
-            advantages,
-            theirs if planned["kl"] == "loss" else None,
-            None if spread is None else forward.responses(spread, batch, plan),  # type: ignore[arg-type]
+            found, old, advantages, theirs if planned["kl"] == "loss" else None, spread
         )
 
-    return _apart(policy, lambda: loss(*given), ours)
+    return _apart(run.policy, lambda: loss(planned, run, rows, old, advantages, theirs), ours)
 
 
 def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
@@ -234,7 +220,7 @@ def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dic
 
 
 COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared, "sft_loss": sft_compared}
-COMPARED |= dict.fromkeys(("grpo_loss", "intuitor_loss", "ppo_loss"), online_compared)
+COMPARED["policy_loss"] = online_compared
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

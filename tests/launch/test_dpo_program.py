@@ -8,28 +8,11 @@ from typing import Any
 
 import pytest
 
-from accuracy.cpu_runs import dry_peaks
+from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, takes_what_is_planned
 from launch.running import Worker, unpack
-from launch.tiny_models import PROMPT, RESPONSE, config
-from planner import catalog
 from planner.frameworks.plain.exporter import write
 from planner.plan import Plan
 
-BASE: dict[str, Any] = {
-    "model": "tiny/model",
-    "method": "dpo",
-    "gpus": 1,
-    "prompts_per_step": 2,
-    "prompts_per_update": 2,
-    "micro_batch_size": 1,
-    "prompt_tokens": PROMPT,
-    "response_tokens": RESPONSE,
-    "attention": "eager",
-    "dtype": "fp32",
-    "gradient_checkpointing": "none",
-}
-ADAPTERS = {"finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32"}
-AUTOCAST = {"dtype": "bf16", "master_dtype": "fp32"}
 CASES: dict[str, dict[str, Any]] = {
     "copy": {"batch_shape": "full", "logits": "full"},
     "offloaded": {"reference": "offloaded", **AUTOCAST, "gradient_checkpointing": "full"},
@@ -41,7 +24,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def planned(**changes: Any) -> Plan:
-    return Plan(**{**BASE, "config": catalog.encode_config(config()), **changes})
+    return made(**{"method": "dpo", "prompts_per_update": 2, **changes})
 
 
 class Exported:
@@ -83,14 +66,8 @@ def test_a_step_takes_the_dry_runs_bytes(
     found = exported.train()
     assert "peaks" in found, found
     if plan.batch_shape == "full":
-        assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
-        assert found["ours"]["largest"] > 0
-    dry = dry_peaks(plan, {"policy": config()})
-    apart = {
-        "step": max(dry.values()) / found["peaks"]["step"] - 1,
-        "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
-    }
-    assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+        is_ours(found)
+    takes_what_is_planned(plan, found)
 
 
 def losses(found: dict[str, Any]) -> list[str]:

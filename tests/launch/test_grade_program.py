@@ -8,26 +8,11 @@ from typing import Any
 
 import pytest
 
-from accuracy.cpu_runs import dry_peaks
-from launch.running import Worker, unpack
-from launch.tiny_models import PROMPT, RESPONSE, config
-from planner import catalog
-from planner.frameworks.plain.exporter import write
+from launch.own_programs import ADAPTERS, is_ours, made, request_of, takes_what_is_planned
+from launch.running import Worker
 from planner.plan import FIELDS, Plan
 from planner.plan.plan import choices
 
-BASE: dict[str, Any] = {
-    "model": "tiny/model",
-    "method": "grade",
-    "gpus": 1,
-    "prompts_per_step": 2,
-    "micro_batch_size": 2,
-    "prompt_tokens": PROMPT,
-    "response_tokens": RESPONSE,
-    "attention": "eager",
-    "dtype": "fp32",
-    "gradient_checkpointing": "none",
-}
 LEAN = {
     "grade_top_k": 64,
     "grade_dense_scatter": True,
@@ -35,7 +20,6 @@ LEAN = {
     "grade_reward_input": "sparse",
     "grade_step_checkpointing": True,
 }
-ADAPTERS = {"finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32"}
 AS_CODED = {"grade_autocast": True, "lora_dropout": 0.05}
 """What the authors' code has besides, where plans have it."""
 CASES: dict[str, dict[str, Any]] = {
@@ -62,22 +46,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def planned(**changes: Any) -> Plan:
-    return Plan(**{**BASE, "config": catalog.encode_config(config()), **changes})
+    return made(**{"method": "grade", "micro_batch_size": 2, **changes})
 
 
 def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
-    """The request that runs a plan's program on the tiny models for three steps."""
-    unpack(write(plan, ""), folder)
+    """The request that runs a plan's program with the tiny reward model."""
     data = "whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl"
-    arguments = ["--data", str(tiny / data), "--model", str(tiny / "policy"), "--device", "cpu"]
-    arguments += ["--reward-model", str(tiny / "reward"), "--output", str(folder / "out")]
-    arguments += ["--steps", "3", "--learning-rate", "1e-3", *more]
-    return {
-        "program": str(folder / "train_grade.py"),
-        "arguments": arguments,
-        "step": "update",
-        "loss": "grade_loss",
-    }
+    return request_of(folder, tiny, plan, data, "--reward-model", str(tiny / "reward"), *more)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -87,15 +62,9 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
     plan = planned(**CASES[case])
     found = programs.ask(asked(tmp_path, tiny, plan))
     assert "error" not in found and "stopped" not in found, found
-    assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
-    assert found["ours"]["largest"] > 0
+    is_ours(found)
     assert found["told"].count("Step ") == 3
-    dry = dry_peaks(plan, dict.fromkeys(("policy", "critic", "reward"), config()))
-    apart = {
-        "step": max(dry.values()) / found["peaks"]["step"] - 1,
-        "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
-    }
-    assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+    takes_what_is_planned(plan, found)
 
 
 def test_a_dry_run_of_the_program_reads_the_data_and_loads_no_model(

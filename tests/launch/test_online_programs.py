@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from accuracy.cpu_runs import dry_peaks
+from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, request_of, takes_what_is_planned
 from launch.running import Worker, unpack
-from launch.tiny_models import PROMPT, RESPONSE, config
-from planner import catalog
 from planner.launch.export import export, fitted
 from planner.plan import Plan
 
-BASE: dict[str, Any] = {
-    "model": "tiny/model",
-    "gpus": 1,
-    "prompts_per_step": 2,
-    "prompts_per_update": 2,
-    "responses_per_prompt": 2,
-    "micro_batch_size": 1,
-    "prompt_tokens": PROMPT,
-    "response_tokens": RESPONSE,
-    "attention": "eager",
-    "dtype": "fp32",
-    "gradient_checkpointing": "none",
-    "rollout": "hf",
-}
-ADAPTERS = {"finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32"}
-AUTOCAST = {"dtype": "bf16", "master_dtype": "fp32"}
 CASES: dict[str, dict[str, Any]] = {
     "grpo, two updates": {"method": "grpo", "prompts_per_update": 1, "temperature": 0.7},
     "grpo, adapters": {"method": "grpo", **ADAPTERS, "reference": "adapter-disabled"},
@@ -52,26 +32,9 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-RULE = "def score(response, answer): return sum(map(ord, response)) % 97 / 97\n"
-
-
 def planned(**changes: Any) -> Plan:
-    values = {**BASE, "config": catalog.encode_config(config()), **changes}
-    return fitted(Plan(framework="plain", **values), "plain")
-
-
-def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
-    unpack(export(plan, "plain"), folder)
-    if (folder / "reward.py").is_file():  # a rule that random responses meet more or less
-        (folder / "reward.py").write_text(RULE)
-    arguments = ["--data", str(tiny / "rows.jsonl"), "--model", str(tiny / "policy")]
-    arguments += ["--output", str(folder / "out"), "--steps", "3", "--device", "cpu"]
-    return {
-        "program": str(folder / f"train_{plan.method}.py"),
-        "arguments": [*arguments, "--learning-rate", "1e-3", *more],
-        "step": "step",
-        "loss": f"{plan.method}_loss",
-    }
+    shape = {"prompts_per_update": 2, "responses_per_prompt": 2, "rollout": "hf"}
+    return fitted(made(**{"framework": "plain", **shape, **changes}), "plain")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -79,27 +42,22 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
     case: str, programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
     plan = planned(**CASES[case])
-    found = programs.ask(asked(tmp_path, tiny, plan))
+    found = programs.ask(request_of(tmp_path, tiny, plan, "rows.jsonl", loss="policy_loss"))
     assert "peaks" in found, found
-    assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0, found["ours"]
-    assert found["ours"]["largest"] > 0
+    is_ours(found)
     assert len(re.findall(r"Step \d: loss ", found["told"])) == 3
-    dry = dry_peaks(plan, dict.fromkeys(("policy", "critic"), config()))
-    apart = {
-        "step": max(dry.values()) / found["peaks"]["step"] - 1,
-        "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
-    }
-    assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, (apart, dry)
+    takes_what_is_planned(plan, found)
 
 
 def test_advantages_and_returns_of_ppo_are_the_steps(tmp_path: Path) -> None:
     """Of whole rows; a row that ends earlier has those of a shorter one, and nothing after."""
     import torch
 
+    from launch.program_worker import program as module
     from planner.methods.ppo.step import _advantages
 
     plan = planned(method="ppo", responses_per_prompt=1)
-    program = module(unpack(export(plan, "plain"), tmp_path) / "train_ppo.py")
+    program = module(str(unpack(export(plan, "plain"), tmp_path) / "train_ppo.py"))
     values, rewards = torch.randn(3, 6), torch.randn(3)
 
     def ours(tokens: int) -> tuple[Any, Any]:
@@ -118,22 +76,14 @@ def test_advantages_and_returns_of_ppo_are_the_steps(tmp_path: Path) -> None:
             assert not mine[:, tokens:].any()
 
 
-def module(path: Path) -> Any:
-    """The program as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = found  # its dataclasses look themselves up there
-    spec.loader.exec_module(found)
-    return found
-
-
 def test_a_response_ends_where_it_ends(tmp_path: Path) -> None:
     """Tokens after a response's end are padding: not attended to, not learned, not generated."""
     import torch
 
+    from launch.program_worker import program as module
+
     plan = planned(method="grpo", response_tokens=6)
-    program = module(unpack(export(plan, "plain"), tmp_path) / "train_grpo.py")
+    program = module(str(unpack(export(plan, "plain"), tmp_path) / "train_grpo.py"))
     model = Scripted([[5, 2, 7, 7], [5, 5, 2, 7]], vocabulary=9)
     ids, mask = torch.tensor([[0, 4], [4, 4]]), torch.tensor([[0, 1], [1, 1]])
     rows = program.sampled(program.PLAN, model, ids, mask, 0, 2)

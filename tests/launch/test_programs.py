@@ -27,12 +27,16 @@ GRADE: dict[str, Any] = {"method": "grade", "gpus": 1, "grade_kl": "online"}
 DPO: dict[str, Any] = {"method": "dpo", "gpus": 1}
 CACHED = {**DPO, "reference": "cached-activations"}
 KINDS = {"grade": GRADE, "dpo": DPO, "cached": CACHED, "lora": {**CACHED, "finetuning": "lora"}}
+ONLINE: dict[str, Any] = {"framework": "plain", "gpus": 1, "rollout": "hf"}
+ALL = KINDS | {method: {**ONLINE, "method": method} for method in ("grpo", "intuitor", "ppo")}
+ALL["sft"] = {"method": "sft", "framework": "plain", "gpus": 1}
+SHARED = COMMON | {"reward.py"}
 COMES_WITH = {"safetensors": "transformers"}
 """A package that another one requires."""
 
 
 def trees(launch: Launch) -> dict[str, ast.Module]:
-    own = (f for f in launch.files if f.name.endswith(".py") and f.name not in COMMON)
+    own = (f for f in launch.files if f.name.endswith(".py") and f.name not in SHARED)
     return {f.name: ast.parse(f.text) for f in own}
 
 
@@ -47,9 +51,9 @@ def plan_in(tree: ast.Module) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 def test_a_program_stands_alone_and_its_requirements_name_what_it_imports(kind: str) -> None:
-    launch = export(Plan(**KINDS[kind]), "plain")
+    launch = export(Plan(**ALL[kind]), "plain")
     required = {line.split("==")[0] for line in launch.text("requirements.txt").split()}
     assert all("==" in line for line in launch.text("requirements.txt").split())
     for name, tree in trees(launch).items():
@@ -69,9 +73,9 @@ def test_a_program_stands_alone_and_its_requirements_name_what_it_imports(kind: 
         assert len(defined) == len(set(defined)) and "main" in defined
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 def test_what_is_exported_passes_the_linter(kind: str, tmp_path: Path) -> None:
-    folder = unpack(export(Plan(**KINDS[kind]), "plain"), tmp_path)
+    folder = unpack(export(Plan(**ALL[kind]), "plain"), tmp_path)
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "100"]
     done = subprocess.run(
         [*command, "--select", "E,F,B,UP,SIM", str(folder)], capture_output=True, text=True

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from accuracy.cpu_runs import dry_peaks
 from free_ports import free_port
 from launch import test_dpo_program as dpo
 from launch import test_grade_program as grade
+from launch.own_programs import ADAPTERS, AUTOCAST, takes_what_is_planned
 from launch.running import Worker, run, unpack
-from launch.tiny_models import config
 from planner.frameworks.plain.exporter import write
 from planner.plan import Plan
 
@@ -93,7 +92,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         grade,
         {
             **grade.LEAN,
-            **grade.ADAPTERS,
+            **ADAPTERS,
             "grade_kl": "online",
             "batch_shape": "full",
             "prompts_per_step": 4,
@@ -102,7 +101,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "dpo": (
         dpo,
         {
-            **dpo.AUTOCAST,
+            **AUTOCAST,
             "batch_shape": "full",
             "prompts_per_step": 4,
             "prompts_per_update": 4,
@@ -123,13 +122,8 @@ def test_each_process_takes_the_dry_runs_bytes_and_ddps_buckets(
         exported = dpo.Exported(plan, tmp_path, tiny, programs)
         request = exported.asked("train_dpo.py", *FOUR, step="step", loss="dpo_loss")
     found = ranks.ask({**request, "watched": 3})
-    dry = dry_peaks(plan, dict.fromkeys(("policy", "critic", "reward"), config()))
-    wanted = {"step": max(dry.values()), "loss": dry["policy forward"]}
     for each in found:
-        apart = {
-            name: (size + buckets(plan)) / each["peaks"][name] - 1 for name, size in wanted.items()
-        }
-        assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+        takes_what_is_planned(plan, each, buckets(plan))
     assert "Step 4" in found[0]["told"] and found[1]["told"] == ""
 
 

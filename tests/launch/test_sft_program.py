@@ -8,48 +8,25 @@ from typing import Any
 
 import pytest
 
-from accuracy.cpu_runs import dry_peaks
-from launch.running import Worker, unpack
-from launch.tiny_models import PROMPT, RESPONSE, config
-from planner import catalog
-from planner.frameworks.plain.exporter import write
+from launch.own_programs import ADAPTERS, AUTOCAST, is_ours, made, request_of, takes_what_is_planned
+from launch.running import Worker
 from planner.plan import Plan
 
-BASE: dict[str, Any] = {
-    "model": "tiny/model",
-    "method": "sft",
-    "gpus": 1,
-    "prompts_per_step": 2,
-    "prompts_per_update": 2,
-    "micro_batch_size": 1,
-    "prompt_tokens": PROMPT,
-    "response_tokens": RESPONSE,
-    "attention": "eager",
-    "dtype": "fp32",
-    "gradient_checkpointing": "none",
-}
 CASES: dict[str, dict[str, Any]] = {
     "full": {"batch_shape": "full", "micro_batch_size": 2},
     "padded, recomputed": {"dtype": "bf16", "gradient_checkpointing": "full"},
-    "autocast": {"dtype": "bf16", "master_dtype": "fp32", "optimizer": "adamw-foreach"},
-    "adapters": {
-        "finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32",
-        "batch_shape": "full",
-    },
-}  # fmt: skip
+    "autocast": {**AUTOCAST, "optimizer": "adamw-foreach"},
+    "adapters": {**ADAPTERS, "batch_shape": "full"},
+}
 
 
 def planned(**changes: Any) -> Plan:
-    return Plan(**{**BASE, "config": catalog.encode_config(config()), **changes})
+    return made(**{"method": "sft", "prompts_per_update": 2, **changes})
 
 
 def asked(folder: Path, tiny: Path, plan: Plan, data: Path | None = None) -> dict[str, Any]:
-    unpack(write(plan, ""), folder)
-    usual = tiny / ("full-texts.jsonl" if plan.batch_shape == "full" else "texts.jsonl")
-    arguments = ["--data", str(data or usual), "--model", str(tiny / "policy"), "--device", "cpu"]
-    arguments += ["--output", str(folder / "out"), "--steps", "3", "--learning-rate", "1e-3"]
-    program = str(folder / "train_sft.py")
-    return {"program": program, "arguments": arguments, "step": "step", "loss": "sft_loss"}
+    usual = "full-texts.jsonl" if plan.batch_shape == "full" else "texts.jsonl"
+    return request_of(folder, tiny, plan, data or usual)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -60,14 +37,8 @@ def test_a_step_takes_the_dry_runs_bytes(
     found = programs.ask(asked(tmp_path, tiny, plan))
     assert "peaks" in found, found
     if plan.batch_shape == "full":
-        assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
-        assert found["ours"]["largest"] > 0
-    dry = dry_peaks(plan, {"policy": config()})
-    apart = {
-        "step": max(dry.values()) / found["peaks"]["step"] - 1,
-        "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
-    }
-    assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+        is_ours(found)
+    takes_what_is_planned(plan, found)
 
 
 def test_of_a_prompt_and_a_response_the_response_alone_is_learned(
@@ -87,3 +58,18 @@ def test_of_a_prompt_and_a_response_the_response_alone_is_learned(
     data.write_text('{"prompt": "w5"}\n')
     stopped = programs.ask(asked(tmp_path / "c", tiny, one, data))["stopped"]
     assert stopped == f"data: line 1 of {data} has no text, nor a prompt and a response."
+
+
+def test_a_micro_batch_counts_by_its_share_of_the_update(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    """In one micro-batch or in two, an update learns the same; SGD's step is the gradient's."""
+    found = []
+    for size in (1, 2):
+        plan = planned(batch_shape="full", micro_batch_size=size, optimizer="sgd")
+        request = asked(tmp_path / str(size), tiny, plan)
+        request["arguments"] += ["--learning-rate", "0.01"]
+        told = programs.ask({**request, "loss": ""})["told"]
+        found.append([float(line.split()[3]) for line in told.splitlines() if "Step " in line])
+    assert found[0] == pytest.approx(found[1], rel=1e-5) and len(found[0]) == 3
+    assert found[0][2] < found[0][0]

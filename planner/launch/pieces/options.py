@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 
-def common_options(parser: argparse.ArgumentParser, plan: Mapping[str, Any]) -> None:
-    """Data, places, and what the plan has no field for."""
+def parser_of(plan: Mapping[str, Any], doc: str) -> argparse.ArgumentParser:
+    """Data, places, and what the plan has no field for; ``doc`` is the program's docstring."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--data", required=True, metavar="FILE", help="a JSONL file")
     parser.add_argument("--output", default="output", metavar="DIR", help="where the result goes")
     parser.add_argument("--model", default=plan["model"], help="a Hub id or a local folder")
@@ -23,6 +24,7 @@ def common_options(parser: argparse.ArgumentParser, plan: Mapping[str, Any]) -> 
     parser.add_argument(
         "--dry", action="store_true", help="check card and data, print the options, load no model"
     )
+    return parser
 
 
 def chosen_device(name: str) -> torch.device:

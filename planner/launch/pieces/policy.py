@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import peft
@@ -42,6 +43,21 @@ def loaded(
         raise SystemExit(f"{name} has no {missing[0]}: it is no {type(model).__name__}.")
     model.config.use_cache = False
     return model
+
+
+def language_model(plan: Mapping[str, Any], given: argparse.Namespace, dtype: str) -> Any:
+    """The run's model, in host RAM."""
+    return loaded(transformers.AutoModelForCausalLM, given.model, given.revision, dtype, plan)
+
+
+def frozen_reference(
+    plan: Mapping[str, Any], given: argparse.Namespace, device: torch.device
+) -> Any:
+    """The frozen model beside the policy, where the plan has one."""
+    if plan["reference"] not in ("copy", "offloaded"):
+        return None
+    model = frozen(language_model(plan, given, plan["dtype"]))
+    return model.to("cpu" if plan["reference"] == "offloaded" else device)
 
 
 def trained_policy(plan: Mapping[str, Any], model: nn.Module) -> nn.Module:
@@ -106,6 +122,26 @@ def on_device(model: nn.Module | None, device: torch.device, waits: bool) -> Ite
         weight.data = weight.data.to("cpu")
 
 
+@contextmanager
+def answering(
+    plan: Mapping[str, Any], policy: Any, reference: Any, device: torch.device
+) -> Iterator[Any]:
+    """The model that answers as the reference inside, on the device."""
+    if reference is None:
+        with without_adapters(policy):
+            yield policy
+        return
+    with on_device(reference, device, plan["reference"] == "offloaded"):
+        yield reference
+
+
+def casting(plan: Mapping[str, Any], device: torch.device) -> AbstractContextManager[Any]:
+    """Half-precision compute on fp32 weights, where it is planned."""
+    if not plan["autocast"]:
+        return nullcontext()
+    return torch.autocast(device.type, DTYPES[plan["dtype"]], enabled=True)
+
+
 def tokenizer_of(name: str, revision: str | None) -> Any:
     """The model's tokenizer, with something to pad with."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -116,7 +152,6 @@ def tokenizer_of(name: str, revision: str | None) -> Any:
     return tokenizer
 
 
-def frozen(models: Iterable[Any]) -> None:
-    """No gradient, evaluation mode."""
-    for model in models:
-        model.eval().requires_grad_(False)
+def frozen(model: Any) -> Any:
+    """The model without gradient, in evaluation mode."""
+    return model.eval().requires_grad_(False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from planner.launch.pieces.prompts import rows_of
 
 IGNORED = -100
 """The label of a token that is not learned."""
@@ -17,24 +18,22 @@ def texts_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[tuple[l
     """Token ids of each row within the planned length, and where what is learned begins."""
     longest = plan["prompt_tokens"] + plan["response_tokens"]
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    kept, count = [], 0
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            row, count = json.loads(line), number
-            texts = [row.get(name) for name in ("prompt", "response")] if "text" not in row else []
-            texts = texts or ["", row["text"]]
-            if not all(isinstance(text, str) for text in texts):
-                raise SystemExit(
-                    f"data: line {number} of {path} has no text, nor a prompt and a response."
-                )
-            before = tokenizer(texts[0])["input_ids"] if "text" not in row else []
-            after = tokenizer(texts[1], add_special_tokens="text" in row)["input_ids"]
-            ids = [*before, *after, *end]
-            if len(ids) <= longest:
-                kept.append((ids, len(before)))
+    rows, kept = rows_of(path), []
+    for number, row in enumerate(rows, 1):
+        whole = "text" in row
+        texts = ["", row["text"]] if whole else [row.get(name) for name in ("prompt", "response")]
+        if not all(isinstance(text, str) for text in texts):
+            raise SystemExit(
+                f"data: line {number} of {path} has no text, nor a prompt and a response."
+            )
+        before = [] if whole else tokenizer(texts[0])["input_ids"]
+        after = tokenizer(texts[1], add_special_tokens=whole)["input_ids"]
+        ids = [*before, *after, *end]
+        if len(ids) <= longest:
+            kept.append((ids, len(before)))
     print(
         f"Data: {len(kept)} rows of at most {longest} tokens; longer and left out: "
-        f"{count - len(kept)}."
+        f"{len(rows) - len(kept)}."
     )
     if not kept:
         raise SystemExit(f"data: no row of {path} has 1 to {longest} tokens.")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from planner.launch.rolling import SCORES, refuse_scores
 from planner.launch.templates import Program, of_fields
 from planner.plan import Plan
 from planner.values.framework import Trainer
-
-if TYPE_CHECKING:
-    from planner.launch.obstacles import Obstacles
 
 FOLDER = Path(__file__).with_name("program")
 CACHED = ("cached-logprobs", "cached-activations")
@@ -22,29 +19,11 @@ def _templates(plan: Plan) -> tuple[Path, ...]:
 
 
 WHY = {
-    "logits": "response computes logits of the response's positions only; full computes them for "
-    "every position.",
-    "logits_dtype": "Dtype in which the log-softmax over the vocabulary is computed.",
+    **SCORES,
     "logprob_micro_batch_size": "Number of pairs in one forward of the reference; that forward "
     "keeps no activations.",
     "prompts_per_step": "",
 }
-
-
-def _refuse(found: Obstacles) -> None:
-    found.only(
-        "logits",
-        "response",
-        "full",
-        why="The program computes all logits of a micro-batch at once; it has no kernel that "
-        "computes them in chunks.",
-    )
-    if found.plan.reference == "dual-output":
-        found.refuse(
-            "reference",
-            "The program runs policy and reference one after the other.",
-            reference="adapter-disabled",
-        )
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -67,7 +46,7 @@ TRAINER = Trainer(
     export=Program(
         templates=_templates,
         decisions=lambda plan: of_fields(plan, WHY),
-        refuse=_refuse,
+        refuse=refuse_scores,
         notes=_notes,
     )
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from planner.launch.templates import Decision, Program, of_fields
 from planner.methods.grade.fields import own
 from planner.plan import Plan
-from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
 from planner.values.framework import Trainer
 
@@ -52,11 +51,7 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
         why="Autocast casts fp32 adapters to half precision, with new copies for every generated "
         "token.",
     )
-    yield Decision(
-        name="updates_per_step",
-        value=int(quantities(plan).updates_per_step),
-        why="Optimizer steps in one step of the plan, each over prompts_per_update prompts.",
-    )
+    yield from of_fields(plan, {"prompts_per_step": ""})
 
 
 def _refuse(found: Obstacles) -> None:

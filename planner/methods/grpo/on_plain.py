@@ -5,18 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from planner.launch import rolling
-from planner.launch.templates import Program
 from planner.values.framework import Trainer
 
 TEMPLATE = Path(__file__).with_name("program") / "train_grpo.py"
 
-TRAINER = Trainer(
-    export=Program(
-        within=rolling.within,
-        templates=lambda plan: (TEMPLATE,),
-        decisions=rolling.decisions,
-        refuse=rolling.refuse,
-        rewarded=True,
-        notes=lambda plan: (rolling.note("prompt", "answer"),),
-    )
-)
+TRAINER = Trainer(export=rolling.program(TEMPLATE, "prompt", "answer"))

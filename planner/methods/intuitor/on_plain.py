@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.launch import rolling
-from planner.launch.templates import Program
 from planner.values.framework import Trainer
 
 if TYPE_CHECKING:
@@ -26,12 +25,4 @@ def _refuse(found: Obstacles) -> None:
     )
 
 
-TRAINER = Trainer(
-    export=Program(
-        within=rolling.within,
-        templates=lambda plan: (TEMPLATE,),
-        decisions=rolling.decisions,
-        refuse=_refuse,
-        notes=lambda plan: (rolling.note("prompt"),),
-    )
-)
+TRAINER = Trainer(export=rolling.program(TEMPLATE, "prompt", refuse=_refuse))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.launch import rolling
-from planner.launch.templates import Decision, Program, of_fields
+from planner.launch.templates import Decision, of_fields
 from planner.plan import Plan
 from planner.setup.setup import setup_of
 from planner.values.framework import Trainer
@@ -36,12 +36,5 @@ def _refuse(found: Obstacles) -> None:
 
 
 TRAINER = Trainer(
-    export=Program(
-        within=rolling.within,
-        templates=lambda plan: (TEMPLATE,),
-        decisions=_decisions,
-        refuse=_refuse,
-        rewarded=True,
-        notes=lambda plan: (rolling.note("prompt", "answer"),),
-    )
+    export=rolling.program(TEMPLATE, "prompt", "answer", decisions=_decisions, refuse=_refuse)
 )

@@ -9,21 +9,19 @@ refuses them when model, revision or data have changed since.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from safetensors.torch import save_file
 from torch import Tensor
 
-from planner.launch.pieces.options import common_options
+from planner.launch.pieces.beginning import begun
+from planner.launch.pieces.options import parser_of
 from planner.launch.pieces.pairs import Pair, pairs_of, rows_for
-from planner.launch.pieces.policy import frozen, loaded, tokenizer_of
-from planner.launch.pieces.preflight import check_card
-from planner.launch.pieces.ranks import count, joined, met, parted, rank
+from planner.launch.pieces.policy import frozen, language_model
+from planner.launch.pieces.ranks import count, met, parted, rank
 from planner.launch.pieces.reference_cache import PER_FILE, file_of, identity, stale
 from planner.launch.pieces.scores import hidden_states, response_log_probs
 
@@ -34,7 +32,7 @@ def rows_of_pairs(model: Any, pairs: list[Pair], pad: int, device: torch.device)
     """What is kept of pairs: [2 * pairs] in fp32, or [2 * pairs, response_tokens, hidden]."""
     rows = rows_for(PLAN, pairs, pad, device)
     with torch.no_grad():
-        hidden = hidden_states(model, rows, PLAN["logits"] == "full")
+        hidden = hidden_states(PLAN, model, rows)
         if PLAN["reference"] == "cached-logprobs":
             return response_log_probs(PLAN, model, rows, hidden).float().cpu()
         count = rows.learned.shape[1]
@@ -46,14 +44,11 @@ def rows_of_pairs(model: Any, pairs: list[Pair], pad: int, device: torch.device)
 
 def main() -> None:
     """Check, load, compute what is missing, write what it was made of."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common_options(parser, PLAN)
+    parser = parser_of(PLAN, __doc__)
     parser.add_argument("--cache", type=Path, default=Path("reference-cache"), metavar="DIR")
     # launch.sh gives both programs the same options; those of the training alone are not for here.
     given, _ = parser.parse_known_args()
-    device = joined(PLAN, given.device)
-    check_card(PLAN, device, given.anyway)
-    tokenizer = tokenizer_of(given.model, given.revision)
+    device, tokenizer = begun(PLAN, given)
     pairs = pairs_of(PLAN, given.data, tokenizer)
     if given.dry:
         return
@@ -62,18 +57,16 @@ def main() -> None:
         print(f"{given.cache} is there already, made of the same model and data.")
         return
     given.cache.mkdir(parents=True, exist_ok=True)
-    begun = given.cache / "begun.json"
-    begins_anew = not begun.exists() or json.loads(begun.read_text("utf-8")) != made_of
+    mark = given.cache / "begun.json"
+    begins_anew = not mark.exists() or json.loads(mark.read_text("utf-8")) != made_of
     met()  # all have looked before one writes
     if begins_anew and rank() == 0:
         for file in given.cache.glob("reference*"):
             file.unlink()
-        begun.write_text(json.dumps(made_of), "utf-8")
+        mark.write_text(json.dumps(made_of), "utf-8")
     met()
     # Only forwards run here, without gradient: the model once, and one micro-batch's activations.
-    causal = transformers.AutoModelForCausalLM
-    model = loaded(causal, given.model, given.revision, PLAN["dtype"], PLAN).to(device)
-    frozen([model])
+    model = frozen(language_model(PLAN, given, PLAN["dtype"])).to(device)
     size = PLAN["logprob_micro_batch_size"]
     for number in range(rank(), -(-len(pairs) // PER_FILE), count()):
         path = file_of(given.cache, number)

@@ -12,10 +12,9 @@ reads the response alone; it has to share the policy's vocabulary.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,19 +23,12 @@ import transformers
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from planner.launch.pieces.options import common_options
-from planner.launch.pieces.policy import (
-    frozen,
-    loaded,
-    on_device,
-    optimizer_of,
-    tokenizer_of,
-    trained_policy,
-    without_adapters,
-)
-from planner.launch.pieces.preflight import check_card, peak_sentence
-from planner.launch.pieces.prompts import padded, prompts_of, shuffled
-from planner.launch.pieces.ranks import apart, in_common, joined, mean, parted, rank, share
+from planner.launch.pieces.beginning import begun
+from planner.launch.pieces.options import parser_of
+from planner.launch.pieces.policy import frozen, loaded, on_device, without_adapters
+from planner.launch.pieces.prompts import Prompt, padded, prompts_of
+from planner.launch.pieces.ranks import apart, count, mean
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 
@@ -309,46 +301,41 @@ def grade_loss(
     return (-reward if options.kl == "online-metric" else -reward + options.beta * kl), seen
 
 
-@contextmanager
-def in_step(reference: Any, device: torch.device) -> Iterator[None]:
-    """A reference that waits in host RAM is on the device only while the loss is made."""
-    with on_device(reference, device, PLAN["reference"] == "offloaded"):
-        yield
-
-
-def update(
-    lossy: Any,
-    reference: Any,
-    optimizer: torch.optim.Optimizer,
-    rows: list[list[int]],
-    pad: int,
-    device: torch.device,
-) -> dict[str, float]:
+def update(run: Run, lossy: Any, rows: list[list[int]]) -> dict[str, float]:
     """Forward and backward of every micro-batch, then the optimizer; means of what was seen.
 
-    ``lossy`` is :func:`grade_loss` of the run's models, of ids and mask.
+    ``lossy`` is :func:`grade_loss` of ids and mask.
     """
     size = PLAN["micro_batch_size"]
     seen: dict[str, float] = {}
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
-        ids, mask = padded(PLAN, part, pad, device)
+        ids, mask = padded(PLAN, part, run.tokenizer.pad_token_id, run.device)
         with apart(lossy, first + size >= len(rows)):
-            with in_step(reference, device):
+            # A reference that waits in host RAM is on the device only while the loss is made.
+            with on_device(run.reference, run.device, PLAN["reference"] == "offloaded"):
                 loss, found = lossy(ids, mask)
             (loss * (len(part) / len(rows))).backward()
         for name, value in {"train/loss": float(loss.detach()), **found}.items():
             seen[name] = seen.get(name, 0.0) + value * len(part) / len(rows)
         del loss, ids, mask
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return mean(seen, device)
+    run.optimizer.step()
+    run.optimizer.zero_grad(set_to_none=True)
+    return mean(seen, run.device)
+
+
+def step(run: Run, lossy: Any, prompts: list[Prompt]) -> dict[str, float]:
+    """The updates of a step; what the last one saw."""
+    together = PLAN["prompts_per_update"] * PLAN["responses_per_prompt"] // count()
+    rows, seen = [one.ids for one in prompts], {}
+    for first in range(0, len(rows), together):
+        seen = update(run, lossy, rows[first : first + together])
+    return seen
 
 
 def chosen_options() -> tuple[argparse.Namespace, Options]:
     """The arguments and the step's options: the plan's, an alias's, then each flag's own."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common_options(parser, PLAN)
+    parser = parser_of(PLAN, __doc__)
     judge = PLAN["reward_model"]
     parser.add_argument("--reward-model", default=judge, required=not judge, help="a classifier")
     parser.add_argument("--method", choices=ALIASES, help="all options of an authors' trainer")
@@ -382,54 +369,24 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
 def main() -> None:
     """Check, load, train, save."""
     given, options = chosen_options()
-    device = joined(PLAN, given.device)
-    check_card(PLAN, device, given.anyway)
-    tokenizer = tokenizer_of(given.model, given.revision)
+    device, tokenizer = begun(PLAN, given)
     prompts = prompts_of(PLAN, given.data, tokenizer)
     print(options)
     if given.dry:
         return
-    torch.manual_seed(given.seed)
-    causal, scorer = (
-        transformers.AutoModelForCausalLM,
-        transformers.AutoModelForSequenceClassification,
-    )
-    model = loaded(causal, given.model, given.revision, PLAN["stored_dtype"], PLAN)
-    policy: Any = trained_policy(PLAN, model.to(device))
-    reference: Any = None
-    if options.kl != "none" and PLAN["reference"] != "adapter-disabled":
-        reference = loaded(causal, given.model, given.revision, PLAN["dtype"], PLAN)
-        frozen([reference])
-        reference.to("cpu" if PLAN["reference"] == "offloaded" else device)
-    judge = loaded(scorer, given.reward_model, None, PLAN["dtype"], PLAN, num_labels=1).to(device)
-    frozen([judge])
-    if judge.config.vocab_size != model.config.vocab_size:
+    run = run_of(PLAN, given, device, tokenizer, options.kl != "none")
+    scorer = transformers.AutoModelForSequenceClassification
+    judge = loaded(scorer, given.reward_model, None, PLAN["dtype"], PLAN, num_labels=1)
+    frozen(judge.to(device))
+    if judge.config.vocab_size != run.policy.config.vocab_size:
         raise SystemExit("reward-model: its vocabulary is not the policy's, whose tokens it reads.")
     if not isinstance(getattr(judge, "score", None), nn.Linear):
         raise SystemExit("reward-model: this family has no linear layer `score` after its body.")
-    optimizer = optimizer_of(PLAN, policy, given.learning_rate)
 
     def lossy(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, dict[str, float]]:
-        return grade_loss(policy, reference, judge, ids, mask, options)
+        return grade_loss(run.policy, run.reference, judge, ids, mask, options)
 
-    common = in_common(policy, lossy)
-    torch.manual_seed(given.seed + rank())
-    order = shuffled(prompts, given.seed)
-    for step in range(1, given.steps + 1):
-        for _ in range(PLAN["updates_per_step"]):
-            asked = list(islice(order, PLAN["prompts_per_update"]))
-            rows = [row for row in asked for _ in range(PLAN["responses_per_prompt"])]
-            pad = tokenizer.pad_token_id
-            seen = update(common, reference, optimizer, share(rows), pad, device)
-        if PLAN["empty_cache"] != "never" and device.type == "cuda":
-            torch.cuda.empty_cache()
-        shown = ", ".join(f"{name} {value:.6g}" for name, value in seen.items())
-        print(f"Step {step}: {shown}{peak_sentence(PLAN, device)}", flush=True)
-    if rank() == 0:
-        policy.save_pretrained(given.output)
-        tokenizer.save_pretrained(given.output)
-    del common  # DDP goes before what it speaks through
-    parted()
+    trained(PLAN, run, prompts, partial(step, run), (run.policy, lossy))
 
 
 if __name__ == "__main__":

@@ -8,108 +8,49 @@ transformers generates every response of a step at once; reward.py scores them.
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.online import (
-    Prompt,
-    asked,
-    casting,
-    clipped,
     group_advantages,
-    less_distance,
     old_log_probs,
-    policy_and_reference,
-    questions_of,
+    online_parser,
+    policy_loss,
     reference_log_probs,
     rewards_of,
     rolled_out,
-    updated,
+    rows_updated,
+    told,
 )
-from planner.launch.pieces.options import common_options
-from planner.launch.pieces.policy import optimizer_of, tokenizer_of
-from planner.launch.pieces.preflight import check_card, peak_sentence
-from planner.launch.pieces.ranks import in_common, joined, mean, parted, rank
-from planner.launch.pieces.rows import Rows
+from planner.launch.pieces.prompts import Prompt, prompts_of
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
 
 
-def grpo_loss(
-    policy: Any,
-    rows: Rows,
-    old: Tensor,
-    advantages: Tensor,
-    theirs: Tensor | None,
-    given: argparse.Namespace,
-) -> Tensor:
-    """The loss [] of a micro-batch."""
-    return clipped(PLAN, policy, rows, old, advantages, theirs, given.beta, given.entropy_weight)
-
-
-def step(
-    policy: Any,
-    reference: Any,
-    lossy: Any,
-    optimizer: torch.optim.Optimizer,
-    prompts: list[Prompt],
-    tokenizer: Any,
-    device: torch.device,
-    beta: float,
-) -> dict[str, float]:
+def step(run: Run, lossy: Any, prompts: list[Prompt]) -> dict[str, float]:
     """Responses, their log-probs and rewards, then the updates; means of what was seen."""
-    rows = rolled_out(PLAN, policy, prompts, tokenizer, device)
-    (old,) = old_log_probs(PLAN, policy, rows, device)
-    theirs = reference_log_probs(PLAN, policy, reference, rows, device)
-    rewards = rewards_of(rows, prompts, tokenizer, device)
-    total = less_distance(PLAN, rewards, old, theirs, rows, beta)
-    advantages = group_advantages(total, PLAN["responses_per_prompt"]).expand(old.shape)
-    loss = updated(PLAN, lossy, optimizer, rows, (old, advantages.contiguous(), theirs))
-    length = float(rows.learned.sum(1).float().mean())
-    seen = {"loss": loss, "reward": float(rewards.mean()), "response tokens": length}
-    return mean(seen, device)
+    rows = rolled_out(PLAN, run, prompts)
+    (old,) = old_log_probs(PLAN, run, rows)
+    theirs = reference_log_probs(PLAN, run, rows)
+    rewards = rewards_of(run, rows, prompts)
+    advantages = group_advantages(PLAN, run, rows, rewards, old, theirs)
+    loss = rows_updated(PLAN, lossy, run.optimizer, rows, old, advantages, theirs)
+    return told(run, rows, {"loss": loss, "reward": float(rewards.mean())})
 
 
 def main() -> None:
     """Check, load, train, save."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common_options(parser, PLAN)
-    parser.add_argument("--beta", type=float, default=0.001, help="weight of the KL term")
-    parser.add_argument("--entropy-weight", type=float, default=0.01, help="of a planned bonus")
-    given = parser.parse_args()
-    device = joined(PLAN, given.device)
-    check_card(PLAN, device, given.anyway)
-    tokenizer = tokenizer_of(given.model, given.revision)
-    prompts = questions_of(PLAN, given.data, tokenizer, "answer")
+    given = online_parser(PLAN, __doc__).parse_args()
+    device, tokenizer = begun(PLAN, given)
+    prompts = prompts_of(PLAN, given.data, tokenizer, "answer")
     if given.dry:
         return
-    torch.manual_seed(given.seed)
-    policy, reference = policy_and_reference(PLAN, given, device)
-    optimizer = optimizer_of(PLAN, policy, given.learning_rate)
-
-    def lossy(rows: Rows, old: Tensor, advantages: Tensor, theirs: Tensor | None) -> Tensor:
-        with casting(PLAN, device):
-            return grpo_loss(policy, rows, old, advantages, theirs, given)
-
-    common = in_common(policy, lossy)
-    torch.manual_seed(given.seed + rank())
-    own = asked(PLAN, prompts, given.seed)
-    for number in range(1, given.steps + 1):
-        seen = step(
-            policy, reference, common, optimizer, next(own), tokenizer, device, given.beta
-        )
-        if PLAN["empty_cache"] == "every-step" and device.type == "cuda":
-            torch.cuda.empty_cache()
-        shown = ", ".join(f"{name} {value:.6g}" for name, value in seen.items())
-        print(f"Step {number}: {shown}{peak_sentence(PLAN, device)}", flush=True)
-    if rank() == 0:
-        policy.save_pretrained(given.output)
-        tokenizer.save_pretrained(given.output)
-    del common  # DDP goes before what it speaks through
-    parted()
+    run = run_of(PLAN, given, device, tokenizer, PLAN["kl"] != "none")
+    trained(
+        PLAN, run, prompts, partial(step, run), (run.policy, partial(policy_loss, PLAN, run))
+    )
 
 
 if __name__ == "__main__":

@@ -10,53 +10,33 @@ model of its own with one value a token, whose last layer begins at random.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor, nn
 
+from planner.launch.pieces.beginning import begun
 from planner.launch.pieces.online import (
     CLIP,
-    Prompt,
-    asked,
-    casting,
-    clipped,
     emptied,
     old_log_probs,
-    policy_and_reference,
-    questions_of,
+    online_parser,
+    policy_loss,
     reference_log_probs,
     rewards_of,
     rolled_out,
+    rows_updated,
     scored,
-    updated,
+    told,
 )
-from planner.launch.pieces.options import common_options
-from planner.launch.pieces.policy import (
-    DTYPES,
-    loaded,
-    optimizer_of,
-    tokenizer_of,
-    trained_policy,
-)
-from planner.launch.pieces.preflight import check_card, peak_sentence
-from planner.launch.pieces.ranks import in_common, joined, mean, parted, rank
+from planner.launch.pieces.policy import DTYPES, casting, loaded, optimizer_of, trained_policy
+from planner.launch.pieces.prompts import Prompt, prompts_of
 from planner.launch.pieces.rows import Rows
+from planner.launch.pieces.training import Run, run_of, trained
 
 PLAN: dict[str, Any] = {}
-
-
-def ppo_loss(
-    policy: Any,
-    rows: Rows,
-    old: Tensor,
-    advantages: Tensor,
-    theirs: Tensor | None,
-    given: argparse.Namespace,
-) -> Tensor:
-    """The loss [] of a micro-batch."""
-    return clipped(PLAN, policy, rows, old, advantages, theirs, given.beta, given.entropy_weight)
 
 
 class Critic(nn.Module):
@@ -110,84 +90,55 @@ def advantages_of(
 
 
 def step(
-    policy: Any,
-    reference: Any,
-    critic: Any,
-    lossy: tuple[Any, Any],
-    optimizers: tuple[torch.optim.Optimizer, torch.optim.Optimizer],
+    run: Run,
+    critic: Critic,
+    optimizer: torch.optim.Optimizer,
+    lossy: Any,
+    missed: Any,
     prompts: list[Prompt],
-    tokenizer: Any,
-    device: torch.device,
-    beta: float,
 ) -> dict[str, float]:
     """Responses, log-probs, rewards and values; the critic's updates, then the policy's."""
-    rows = rolled_out(PLAN, policy, prompts, tokenizer, device)
-    (old,) = old_log_probs(PLAN, policy, rows, device)
-    theirs = reference_log_probs(PLAN, policy, reference, rows, device)
-    rewards = rewards_of(rows, prompts, tokenizer, device)
-    with casting(PLAN, device):
-        (values,) = scored(PLAN, rows, lambda part: (critic(part),), device)
-    emptied(PLAN, device)
+    rows = rolled_out(PLAN, run, prompts)
+    (old,) = old_log_probs(PLAN, run, rows)
+    theirs = reference_log_probs(PLAN, run, rows)
+    rewards = rewards_of(run, rows, prompts)
+    with casting(PLAN, run.device):
+        (values,) = scored(PLAN, rows, lambda part: (critic(part),), run.device)
+    emptied(PLAN, run.device)
     each = torch.zeros_like(values)
     each.scatter_(1, rows.learned.sum(1, keepdim=True) - 1, rewards.unsqueeze(1))
     if theirs is not None and PLAN["kl"] == "reward":
-        each -= beta * (old - theirs) * rows.learned
+        each -= run.given.beta * (old - theirs) * rows.learned
     advantages, returns = advantages_of(values, each, rows.learned)
     del each
-    missed = updated(PLAN, lossy[1], optimizers[1], rows, (values, returns))
-    loss = updated(PLAN, lossy[0], optimizers[0], rows, (old, advantages, theirs))
-    length = float(rows.learned.sum(1).float().mean())
-    seen = {"loss": loss, "value loss": missed, "reward": float(rewards.mean())}
-    return mean({**seen, "response tokens": length}, device)
+    off = rows_updated(PLAN, missed, optimizer, rows, values, returns)
+    emptied(PLAN, run.device)
+    loss = rows_updated(PLAN, lossy, run.optimizer, rows, old, advantages, theirs)
+    seen = {"loss": loss, "value loss": off, "reward": float(rewards.mean())}
+    return told(run, rows, seen)
 
 
 def main() -> None:
     """Check, load, train, save."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    common_options(parser, PLAN)
-    parser.add_argument("--beta", type=float, default=0.001, help="weight of the KL term")
+    parser = online_parser(PLAN, __doc__)
     parser.add_argument("--critic-model", default=PLAN["critic_model"], help="else the policy's")
     parser.add_argument("--critic-learning-rate", type=float, default=1e-5)
-    parser.add_argument("--entropy-weight", type=float, default=0.01, help="of a planned bonus")
     given = parser.parse_args()
-    device = joined(PLAN, given.device)
-    check_card(PLAN, device, given.anyway)
-    tokenizer = tokenizer_of(given.model, given.revision)
-    prompts = questions_of(PLAN, given.data, tokenizer, "answer")
+    device, tokenizer = begun(PLAN, given)
+    prompts = prompts_of(PLAN, given.data, tokenizer, "answer")
     if given.dry:
         return
-    torch.manual_seed(given.seed)
-    policy, reference = policy_and_reference(PLAN, given, device)
+    run = run_of(PLAN, given, device, tokenizer, PLAN["kl"] != "none")
     critic = critic_of(given, device)
-    optimizers = (
-        optimizer_of(PLAN, policy, given.learning_rate),
-        optimizer_of(PLAN, critic, given.critic_learning_rate),
+    optimizer = optimizer_of(PLAN, critic, given.critic_learning_rate)
+    trained(
+        PLAN,
+        run,
+        prompts,
+        partial(step, run, critic, optimizer),
+        (run.policy, partial(policy_loss, PLAN, run)),
+        (critic, partial(critic_loss, critic)),
     )
-
-    def lossy(rows: Rows, old: Tensor, advantages: Tensor, theirs: Tensor | None) -> Tensor:
-        with casting(PLAN, device):
-            return ppo_loss(policy, rows, old, advantages, theirs, given)
-
-    def missed(rows: Rows, old: Tensor, returns: Tensor) -> Tensor:
-        with casting(PLAN, device):
-            return critic_loss(critic, rows, old, returns)
-
-    common = in_common(policy, lossy), in_common(critic, missed)
-    torch.manual_seed(given.seed + rank())
-    own = asked(PLAN, prompts, given.seed)
-    for number in range(1, given.steps + 1):
-        seen = step(
-            policy, reference, critic, common, optimizers, next(own), tokenizer, device, given.beta
-        )
-        if PLAN["empty_cache"] == "every-step" and device.type == "cuda":
-            torch.cuda.empty_cache()
-        shown = ", ".join(f"{name} {value:.6g}" for name, value in seen.items())
-        print(f"Step {number}: {shown}{peak_sentence(PLAN, device)}", flush=True)
-    if rank() == 0:
-        policy.save_pretrained(given.output)
-        tokenizer.save_pretrained(given.output)
-    del common  # DDP goes before what it speaks through
-    parted()
 
 
 if __name__ == "__main__":
