@@ -1,6 +1,8 @@
 """Plans exported and imported again: every field that memory or seconds depend on comes back.
 
-``PYTHONPATH=.:tests python -m round_trips FRAMEWORK COUNT`` goes over so many random plans.
+``PYTHONPATH=.:tests python -m round_trips FRAMEWORK COUNT`` goes over so many random plans, and
+with ``--mended`` over plans that do not fit: the exported files with the smallest change that makes
+them fit, imported again, say exactly that plan.
 """
 
 from __future__ import annotations
@@ -8,17 +10,21 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from accuracy.pinned.drawing import MODELS, one_of_each, repaired, values_of
 from planner import registry
+from planner.advice.advice import Advice
 from planner.estimate import estimate
 from planner.importer.given import Launch
+from planner.importer.imported import imported
 from planner.importer.reading import Reading
+from planner.importer.rewriting import suggested
 from planner.importer.shell import read_shell
-from planner.launch.export import export, fitted
+from planner.launch.export import export, fitted, in_the_way
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan, choices
+from planner.plan.chosen import differences as changed
 from planner.plan.relevance import without_effect
 from planner.plan.trainers import exporting
 
@@ -72,8 +78,6 @@ def again(plan: Plan, reading: Reading) -> Plan:
 def differences(plan: Plan, read: Plan) -> list[str]:
     """A sentence for each field that came back otherwise, and for figures that did."""
     idle = without_effect(plan)
-    if plan.logits == "fused":
-        idle["logits_dtype"] = "fused heads compute in one dtype"
     named = {"critic_model": plan.model}
     found = [
         f"{field}: {before!r} came back as {after!r}"
@@ -98,19 +102,56 @@ def tried(plan: Plan) -> list[str]:
     return [*lost, *reading.messages, *differences(plan, again(plan, reading))]
 
 
-def main(framework: str, count: int, seed: int = 42) -> int:
+SUMMED = {"prompt_tokens", "response_tokens", "validation_response_tokens"}
+"""What trainers without rollout have one length for."""
+
+
+def mended(plan: Plan) -> list[str] | None:
+    """What is wrong with the files of a plan that does not fit, changed so that it does.
+
+    None for a plan that fits, or that no change mends.
+    """
+    if estimate(plan).verdict.word != "out of memory":
+        return None
+    texts = {one.name: one.text for one in export(plan, plan.framework).files}
+    said = {name: getattr(plan, name) for name in (*UNSAID, "gpus_per_node", "config")}
+    found = imported(texts, {name: value for name, value in said.items() if value})
+    if found.plan is None:
+        return [f"no plan: {', '.join((*found.asks, *found.notes))}"]
+    ways = Advice(estimate(found.plan), refused=in_the_way).ways
+    if not ways:
+        return None
+    new, after = suggested(found, ways[0]), ways[0].after.plan
+    left = [f"{one.field} is not {one.after}" for one in changed(dict(new.plan), dict(after))]
+    idle = {f"{field} is not" for field in without_effect(after)}
+    if after.rollout == "none" and _row(new.plan) == _row(after):
+        idle |= {f"{field} is not" for field in SUMMED}
+    return [one for one in left if not one.startswith(tuple(idle))]
+
+
+def _row(plan: Plan) -> int:
+    return plan.prompt_tokens + plan.response_tokens
+
+
+def main(framework: str, count: int, of: Callable[[Plan], list[str] | None] = tried) -> int:
     """Print what went wrong, each with how often; the number of plans that it did for."""
     wrong: Counter[str] = Counter()
-    failed = 0
-    for plan in drawn(framework, count, seed):
-        found = tried(plan)
+    failed = done = 0
+    for plan in drawn(framework, 50 * count, 42):
+        found = of(plan)
+        if found is None:
+            continue
         failed += bool(found)
         wrong.update(found)
-    print(f"{framework}: {count - failed:,} of {count:,} plans came back as they were.")
+        done += 1
+        if done == count:
+            break
+    print(f"{framework}: {done - failed:,} of {done:,} plans came back as they were.")
     for sentence, times in wrong.most_common(40):
         print(f"{times} × {sentence}")
     return failed
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(sys.argv[1], int(sys.argv[2])), 1))
+    each = mended if "--mended" in sys.argv else tried
+    sys.exit(min(main(sys.argv[1], int(sys.argv[2]), each), 1))

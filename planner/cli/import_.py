@@ -90,7 +90,7 @@ def _texts(paths: list[Path]) -> dict[str, str]:
 def _diff(found: Imported) -> str:
     from planner.advice.advice import Advice
     from planner.estimate import estimate
-    from planner.importer.back import patch, suggested
+    from planner.importer.rewriting import patch, suggested
     from planner.launch.export import in_the_way
 
     if found.plan is None:

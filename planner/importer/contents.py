@@ -41,8 +41,11 @@ def documents(
     forms: Mapping[str, Form],
     commands: Iterable[Launch],
     notes: list[str],
-) -> Iterator[tuple[str, Sequence[Given], Place | None]]:
-    """Configurations and scripts by name: their settings, and where a further one can stand."""
+) -> Iterator[tuple[str, Sequence[Given], Mapping[str, Place]]]:
+    """Configurations and scripts by name: their settings, and where a further one can stand.
+
+    That is by the name of a mapping, and the whole file's is ""; of a script by the call's.
+    """
     written = {name: word for launch in commands for name, word in launch.files.items()}
     for name, word in {**written, **{name: Word(text) for name, text in texts.items()}}.items():
         form = forms.get(name) or recognition.form_of(name, word.text)
@@ -54,11 +57,11 @@ def documents(
                     for call in calls
                     for one in call.givens
                 ]
-                yield name, givens, calls[-1].end if calls else None
+                yield name, givens, {call.name: call.end for call in calls if call.end}
             elif form in ("yaml", "json"):
                 read = read_yaml if form == "yaml" else read_json
                 document = read(word.text, name)
                 document = lifted(document, word) if name in written else document
-                yield name, document.givens, document.ends.get("")
+                yield name, document.givens, document.ends
         except UnreadableError as error:
             notes.append(str(error))

@@ -30,7 +30,7 @@ class Addition:
     """Something more at the end of a command, a mapping or a call.
 
     ``given`` are the words of an argument (``("a.b=1",)``, ``("--a", "1")``), else a name and its
-    value.
+    value. Options of a launcher go before those that it has.
     """
 
     end: Place
@@ -174,6 +174,9 @@ def _added(text: str, addition: Addition) -> Iterator[Edit]:
     at, (kind, *outer) = place.start, place.forms
     line = text[text.rfind("\n", 0, at) + 1 : at]
     margin = line[: len(line) - len(line.lstrip())]
+    if kind == "option":
+        yield at, at, "".join(f"{shlex.quote(one)} " for one in given)
+        return
     if kind == "argument":
         words = " ".join(rendered(one, place.forms) for one in given)
         continues = text[: at - len(line)].endswith("\\\n")

@@ -173,6 +173,21 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Further:
+    """How a run is given one more setting: as words of a command, or in one of its files.
+
+    Nothing of it: no text that is here can say it.
+    """
+
+    words: tuple[str, ...] = ()
+    of_launcher: bool = False
+    """Whether they are options of what starts the program, such as ``accelerate launch``."""
+    file: str = ""
+    path: str = ""
+    """Its name there, dotted where it nests; below a call's name in a Python script."""
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A configuration file: its settings, nested names joined by dots."""
 

@@ -14,7 +14,7 @@ from planner import registry
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.importer import contents, elsewhere, recognition
-from planner.importer.given import Launch, Place, UnreadableError
+from planner.importer.given import Further, Launch, Place, UnreadableError
 from planner.importer.logs.measured import Measured
 from planner.importer.logs.reading import read_logs
 from planner.importer.memory_errors import Message, read_messages
@@ -49,8 +49,8 @@ class Importer(Protocol):
     def rows(self, launch: Launch, files: Files) -> Sequence[Setting]:
         """The framework's table."""
 
-    def words(self, row: Setting, value: Any) -> tuple[str, ...]:
-        """A setting as arguments of the command; none where only a file can have it."""
+    def further(self, row: Setting, value: Any, launch: Launch, files: Files) -> Further:
+        """How a run is given a setting that nothing gives it yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ class Imported:
     """Whose program it is, in words."""
     launch: Launch | None = None
     files: Files = field(default_factory=dict)
-    ends: Mapping[str, Place] = field(default_factory=dict)
-    """Where each configuration can have a further setting."""
+    ends: Mapping[str, Mapping[str, Place]] = field(default_factory=dict)
+    """Where each configuration can have a further setting, by its mappings' names."""
     reading: Reading = field(default_factory=Reading)
     plan: Plan | None = None
     problems: tuple[Problem, ...] = ()

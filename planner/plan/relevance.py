@@ -193,7 +193,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("logits_dtype",),
         "the dtype is fixed by the path",
-        lambda plan: plan.dtype == "fp32" or path_of(plan) == "fused",
+        lambda plan: plan.dtype == "fp32" or "fused" in (plan.logits, path_of(plan)),
     ),
     NoEffect(
         ("logits_dtype",),

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from planner.importer.back import patch, rewritten
 from planner.importer.imported import MOST_TEXTS, answered, imported
+from planner.importer.rewriting import patch, rewritten
 from planner.plan import try_plan
 from planner.plan.facts import facts_of
 

@@ -22,7 +22,8 @@ def test_a_pasted_script_becomes_the_page_s_plan_and_comes_back_changed() -> Non
     app.button(key="import-fit").click().run()
     assert not app.exception
     diff = next(code.value for code in app.code if code.value.startswith("--- "))
-    assert "-micro=64\n" in diff and "+micro=" in diff
+    # The variable stays, since log-probs keep its value.
+    assert "micro=64\n" not in diff and "+    actor_rollout_ref.actor.ppo_micro_batch_size" in diff
 
 
 def test_a_message_pasted_below_is_explained_beside_the_plan() -> None:

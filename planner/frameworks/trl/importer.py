@@ -15,7 +15,8 @@ from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, 
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
-from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.given import Further, Given, Launch, Open, Word
+from planner.importer.huggingface import homes
 from planner.importer.huggingface.launchers import Started, started
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, of_kinds
@@ -30,8 +31,6 @@ REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
-LAUNCHERS = ("config_file", "accelerate_config")
-"""What names accelerate's configuration, as ``accelerate launch`` and ``trl`` call it."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
@@ -84,9 +83,11 @@ def rows(launch: Launch, files: Files) -> Sequence[Setting]:
     return all_settings(method_of(launch, files))
 
 
-def words(row: Setting, value: object) -> tuple[str, ...]:
-    """A setting as arguments of the command; none where a file alone can have it."""
-    return () if "." in row.name else (f"--{row.name}", str(value))
+def further(row: Setting, value: object, launch: Launch, files: Files) -> Further:
+    """How a run is given a setting that nothing gives it yet."""
+    own = trainer_of(FRAMEWORK.name, method_of(launch, files)).own
+    assert own is not None
+    return homes.further(row, value, launch, files, own.config)
 
 
 def method_of(launch: Launch, files: Files) -> str:
@@ -202,9 +203,9 @@ def _told(
     passed_on = [one for one in rest if by_trl and _head(one) != ENV]
     left = [one for one in rest if not by_trl or _head(one) == ENV]
     launcher = [*_launcher(launch).options, *passed_on]
-    options = [one for one in launcher if one.name not in LAUNCHERS]
+    options = [one for one in launcher if one.name not in homes.LAUNCHERS]
     inside: list[Given] = []
-    for file in [one for one in launcher if one.name in LAUNCHERS][-1:]:
+    for file in [one for one in launcher if one.name in homes.LAUNCHERS][-1:]:
         inside += [*_packaged(file)] or _beside(files, str(file.value)) or _missing(file, absent)
     return [*of_accelerate(inside, table), *of_accelerate(options, table), *by_script, *left]
 

@@ -19,7 +19,7 @@ from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
-from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.given import Further, Given, Launch, Open, Word
 from planner.importer.kinds import flat
 from planner.importer.models import cataloged
 from planner.importer.reading import NOTHING, Entry, Files, Reading, asked, listed, read
@@ -106,9 +106,10 @@ def rows(launch: Launch, files: Files) -> Sequence[Setting]:
     return SETTINGS
 
 
-def words(row: Setting, value: object) -> tuple[str, ...]:
-    """A setting as an argument of the command."""
-    return (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
+def further(row: Setting, value: object, launch: Launch, files: Files) -> Further:
+    """A setting as an argument of the command, which goes before its configuration."""
+    written = "null" if value is None else value
+    return Further(words=(f"{'+' * isinstance(row, Added)}{row.name}={written}",))
 
 
 def _configured(words: Words, files: Files) -> list[Given]:

@@ -86,6 +86,8 @@ def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
 
 
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
+    if write := more.get("write"):
+        more["write"] = lambda plan: write(plan) if sharding_of(plan).zero else None
     return row(source.format(line), PREFIX + name, default, *fields, **more)
 
 

@@ -12,7 +12,7 @@ from planner.importer.imported import DECISIVE, Imported
 from planner.plan.labels import whole_subject
 from planner.ui import compute, verdict
 from planner.ui.elements import bullets, choice, doubt, row
-from planner.ui.importing import account, back, errors, measured, texts
+from planner.ui.importing import account, errors, measured, rewriting, texts
 from planner.ui.state import session
 from planner.wording import choices
 from planner.wording.display import plain
@@ -36,7 +36,7 @@ def page() -> None:
     if footprint is not None:
         verdict.sentence(footprint)
         st.page_link("pages/plan.py", label="Open the plan", icon=":material/rule:")
-        back.show(found, footprint)
+        rewriting.show(found, footprint)
     errors.show(found, footprint)
     measured.show(found, footprint)
     account.show(found)

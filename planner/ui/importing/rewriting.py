@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 import streamlit as st
 
 from planner.footprint import Footprint
-from planner.importer.back import Back, patch, rewritten, suggested
 from planner.importer.imported import Imported
+from planner.importer.rewriting import Rewritten, patch, rewritten, suggested
 from planner.ui import compute
 from planner.ui.elements import bullets, download
 from planner.ui.plan import suggested as suggestions
@@ -50,15 +50,15 @@ def _want() -> None:
     st.session_state[WANTED] = True
 
 
-def _files(found: Imported, back: Back) -> None:
-    changed = [name for name, text in back.texts.items() if text != found.texts.get(name)]
+def _files(found: Imported, new: Rewritten) -> None:
+    changed = [name for name, text in new.texts.items() if text != found.texts.get(name)]
     if not changed:
         st.caption("No line of these files says it otherwise.")
     else:
-        st.code(patch(found, back), language="diff", wrap_lines=True)
+        st.code(patch(found, new), language="diff", wrap_lines=True)
     for name in changed:
         path = PurePosixPath(name)
         saved = path.name if path.suffix else f"{path.name.replace(' ', '-')}.sh"
-        download(f"Save {saved}", back.texts[name], saved, f"import-save:{name}")
-    if back.notes:
-        bullets(back.notes)
+        download(f"Save {saved}", new.texts[name], saved, f"import-save:{name}")
+    if new.notes:
+        bullets(new.notes)
