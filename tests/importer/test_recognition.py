@@ -30,6 +30,10 @@ def test_a_known_ending_decides(name: str, form: str) -> None:
     assert form_of(name, TEXTS["json"]) == form
 
 
+def test_requirements_are_no_overrides() -> None:
+    assert form_of("requirements.txt", "trl==1.16.0\ntorch==2.13.0\n") == "printed"
+
+
 def test_a_script_by_its_first_line_alone() -> None:
     assert form_of("", "#!/usr/bin/env bash\n./start a.b=1\n") == "shell"
 
