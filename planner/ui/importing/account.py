@@ -61,6 +61,8 @@ def _rows(
     planned = name in ("understood", "from_defaults", "open")
     for entry in entries:
         cells = {"Setting": _short(entry.name), "Value": _short(entry.value)}
+        if entry.place is None and (entry.name,) == entry.fields:  # no setting says it
+            cells["Setting"] = label(entry.name)
         if name == "open":
             cells["Rests on"] = ", ".join(_rests_on(entry))
         if planned:
@@ -77,6 +79,8 @@ def _rows(
 
 def _rests_on(entry: Entry) -> Iterable[str]:
     for one in entry.opens:
+        if one.name == entry.name:
+            continue
         taken = "" if one.default is None else f" (taken as {one.default or 'nothing'})"
         yield _short(f"{one.name}{taken}")
 

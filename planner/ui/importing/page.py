@@ -87,7 +87,7 @@ def _asks(found: Imported) -> None:
             for field in listed:
                 key = f"import-ask:{field}"
                 choice(
-                    f"{label(field)}, which no text says",
+                    f"{label(field)} (not in the text)",
                     ("", *_options()[field]),
                     key,
                     format_func=partial(_named, field),
