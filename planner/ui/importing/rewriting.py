@@ -12,6 +12,7 @@ from planner.importer.rewriting import Rewritten, patch, rewritten, suggested
 from planner.ui import compute
 from planner.ui.elements import bullets, download
 from planner.ui.plan import suggested as suggestions
+from planner.wording.fields import labelled
 
 WANTED = "import fit wanted"
 
@@ -61,4 +62,4 @@ def _files(found: Imported, new: Rewritten) -> None:
         saved = path.name if path.suffix else f"{path.name.replace(' ', '-')}.sh"
         download(f"Save {saved}", new.texts[name], saved, f"import-save:{name}")
     if new.notes:
-        bullets(new.notes)
+        bullets([labelled(note) for note in new.notes])
