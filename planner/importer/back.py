@@ -87,7 +87,8 @@ def _changes(
             notes.append(f"{row.name} is no longer needed: take it out.")
         elif entry is not None:
             assert entry.place is not None
-            yield Change(entry.place, _in_form(new, entry.place))
+            for place in (entry.place, *entry.copies):
+                yield Change(place, _in_form(new, place))
         elif new is not None:
             further = _further(found, importer, row, new)
             if further is None:

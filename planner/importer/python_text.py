@@ -18,6 +18,10 @@ MOST_DIGITS = 64
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+TABLE = "PLAN"
+"""A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
+CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
+"""What changes a dictionary."""
 ACTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -77,6 +81,8 @@ class _Reader:
             self.lines.append(self.lines[-1] + len(line))
         self.ascii = text.isascii()
         self.known: dict[str, _Value] = {}
+        self.nested = 0
+        """Blocks within each other that may not run, or run later."""
         self.imported: set[str] = set()
         self.calls: list[Call] = []
 
@@ -88,7 +94,7 @@ class _Reader:
         whole = self.text[start : self.lines[line]].encode("utf-8", "surrogatepass")
         return start + len(whole[:column].decode("utf-8", "surrogatepass"))
 
-    def place(self, node: ast.expr) -> Place:
+    def place(self, node: ast.expr | ast.stmt) -> Place:
         start = self.at(node.lineno, node.col_offset)
         end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         form = "python'" if self.text.startswith("'", start) else "python"
@@ -102,6 +108,7 @@ class _Reader:
                     self.imported.add((alias.asname or alias.name).split(".")[0])
             for expression in self._expressions(node):
                 self.found(expression)
+            self.tabled(node)
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self.assign(target, node.value)
@@ -115,20 +122,44 @@ class _Reader:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 outside = dict(self.known)
                 self.parameters(node.args)
-                self.block(node.body)
+                self.inside(node.body)
                 self.known = outside
                 continue
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
                 if isinstance(inner, list):
                     before = dict(self.known)
-                    self.block(inner)
+                    self.inside(inner)
                     if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
                         self.differing(before, node)
             for handler in getattr(node, "handlers", ()):
-                self.block(handler.body)
+                self.inside(handler.body)
             for case in getattr(node, "cases", ()):
-                self.block(case.body)
+                self.inside(case.body)
+
+    def inside(self, body: list[ast.stmt]) -> None:
+        """Statements of a block within the script's own."""
+        self.nested += 1
+        self.block(body)
+        self.nested -= 1
+
+    def tabled(self, node: ast.stmt) -> None:
+        """The table of constants, or an entry of it anew; what else changes it is open."""
+        changed = next((one for one in _changed(node) if _dotted(_owner(one)) == TABLE), None)
+        if changed is None:
+            return
+        value, name = getattr(node, "value", None), "**"
+        givens: list[Given] = []
+        if isinstance(changed, ast.Subscript) and isinstance(changed.slice, ast.Constant):
+            name = str(changed.slice.value)
+            givens = [self.given(name, node.value)] if isinstance(node, ast.Assign) else []
+        elif isinstance(changed, ast.Name) and value is not None:
+            givens = self.spread(value)
+        if self.nested or not givens:
+            place = self.place(node)
+            shown = self.text[place.start : place.end][:200]
+            givens = [Given(name, shown, place, (Open(shown, None, place),))]
+        self.calls.append(Call(TABLE, tuple(givens)))
 
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)
@@ -170,6 +201,8 @@ class _Reader:
     def spread(self, node: ast.expr) -> list[Given]:
         """``**settings``: entries of a known dictionary, else one open value."""
         literal = node if isinstance(node, ast.Dict) else None
+        if isinstance(node, ast.Call) and _dotted(node.func) == "dict" and not node.args:
+            return [*self.call("dict", node).givens]
         if literal is None:
             made = self.given("**", node)
             if isinstance(made.value, dict) and not made.opens:
@@ -347,6 +380,20 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
         return [node.target]
     items = getattr(node, "items", ())
     return [item.optional_vars for item in items if item.optional_vars]
+
+
+def _changed(node: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns, deletes, or changes by a call."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        return node.targets
+    if isinstance(node, ast.AnnAssign | ast.AugAssign):
+        return [node.target]
+    called = getattr(getattr(node, "value", None), "func", None)
+    return [called] if isinstance(called, ast.Attribute) and called.attr in CHANGING else []
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript | ast.Attribute) else node
 
 
 def _dotted(node: ast.AST) -> str:

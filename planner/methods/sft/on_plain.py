@@ -31,7 +31,8 @@ TRAINER = Trainer(
     export=Program(
         within=lambda plan: sharding_of(plan).replicated,
         templates=lambda plan: (TEMPLATE,),
-        decisions=lambda plan: of_fields(plan, {"prompts_per_step": ""}),
+        constants=of_fields({"prompts_per_step": ""}),
+        fixed={"logits_dtype": ("fp32", "The program's loss is transformers' own, in fp32.")},
         refuse=_refuse,
         notes=lambda plan: NOTES,
     )
