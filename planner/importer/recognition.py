@@ -25,7 +25,7 @@ STARTS = re.compile(
     re.MULTILINE,
 )
 """A line that starts a program."""
-OVERRIDE = re.compile(r"^(?:[+]{0,2}[A-Za-z_][\w.@/-]*=\S.*|~[A-Za-z_][\w.@/-]*)?\s*\\?$")
+OVERRIDE = re.compile(r"^(?:[+]{0,2}[A-Za-z_][\w.@/-]*=[^\s=].*|~[A-Za-z_][\w.@/-]*)?\s*\\?$")
 CALL = re.compile(r"\b(?:\w+Config|TrainingArguments)\s*\(")
 PAIR = re.compile(r"^\s*(?:- )?[a-z_][\w-]*\s*:(?:\s|$)|^\s*- ")
 

@@ -151,16 +151,19 @@ def _targets(value: object, said: Said) -> Said:
     Raises:
         ValueError: for no lists of names, or a model that nobody knows.
     """
-    if said["finetuning"] in (None, "full") or said["model"] is None:
+    if said["finetuning"] in (None, "full"):
         return {}
-    names = [value, said["lora_parameters"]]
+    names = [value, said["lora_parameters"] or []]
     if not all(isinstance(one, list) and all(isinstance(n, str) for n in one) for one in names):
         raise ValueError("Adapters are of lists of names.")
     whole = [name for part in names for name in part]
-    policy = catalog.model(str(said["model"])).architecture
     last = {name.rpartition(".")[2]: None for name in whole}
     usual = (*(name for name in TARGETS if name in last), *(n for n in last if n not in TARGETS))
-    for short in ((ALL_LINEAR,), usual) if policy is not None else ():
+    model = said["model"]
+    policy = catalog.model(str(model)).architecture if model else None
+    if policy is None:
+        return {"lora_targets": ",".join(usual)}
+    for short in ((ALL_LINEAR,), usual):
         try:
             found = adapted_names(lora_weights(policy, short))
         except ValueError:
