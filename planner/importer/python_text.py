@@ -18,7 +18,7 @@ MOST_DIGITS = 64
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
-TABLE = "PLAN"
+CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
 """What changes a dictionary."""
@@ -145,7 +145,7 @@ class _Reader:
 
     def tabled(self, node: ast.stmt) -> None:
         """The table of constants, or an entry of it anew; what else changes it is open."""
-        changed = next((one for one in _changed(node) if _dotted(_owner(one)) == TABLE), None)
+        changed = next((one for one in _changed(node) if _dotted(_owner(one)) == CONSTANT), None)
         if changed is None:
             return
         value, name = getattr(node, "value", None), "**"
@@ -159,7 +159,7 @@ class _Reader:
             place = self.place(node)
             shown = self.text[place.start : place.end][:200]
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
-        self.calls.append(Call(TABLE, tuple(givens)))
+        self.calls.append(Call(CONSTANT, tuple(givens)))
 
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)

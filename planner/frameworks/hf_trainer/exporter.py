@@ -17,6 +17,7 @@ from planner.launch.launch import Launch, LaunchFile
 from planner.launch.program import PREDICTED, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.templates import Decision, decided, of_fields
+from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import (
     attention_packages,
     full_rows_note,
@@ -91,7 +92,9 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
 def _script(plan: Plan, about: tuple[str, ...], program: str) -> str:
     asked, words = started(plan)
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on"), *asked]
-    words += [program, "--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR")]
+    lines += weights_lines(plan)
+    data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
+    words += [program, *weights_option(plan, "--model"), *data]
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',

@@ -15,7 +15,7 @@ from planner.importer.given import Given, Launch, Open
 from planner.importer.huggingface.launchers import started
 from planner.importer.kinds import of_kinds
 from planner.importer.models import catalog_id
-from planner.importer.python_text import TABLE
+from planner.importer.python_text import CONSTANT
 from planner.importer.reading import Entry, Reading, read
 from planner.plan.fieldtext import KINDS
 from planner.plan.methods import methods
@@ -106,7 +106,7 @@ def _constants(program: str, files: Files) -> dict[str, Given]:
     known = files.get(program) or files.get(PurePosixPath(program).name) or ()
     for one in known:
         owner, _, name = one.name.partition(".")
-        if owner != TABLE:
+        if owner != CONSTANT:
             continue
         if name == "**":  # it may change all that was said before
             opens = {each: replace(had, opens=one.opens) for each, had in found.items()}
@@ -124,7 +124,7 @@ def _entries(
     if changed is not None:
         line = changed.place.line if changed.place else 1
         messages.append(
-            f"{launch.program}, line {line}: what changes {TABLE} there is not read, so that its "
+            f"{launch.program}, line {line}: what changes {CONSTANT} there is not read, so its "
             "values are open. Write them as literals."
         )
     copies = [
@@ -143,7 +143,7 @@ def _entries(
                 messages.append(f"{row.name} differs among programs: the last one counts.")
             yield replace(one, copies=places)
         elif row.write is not None and row.fields and row.name != PROCESSES:
-            opens = changed.opens if changed else (Open(f'{TABLE}["{row.name}"]'),)
+            opens = changed.opens if changed else (Open(f'{CONSTANT}["{row.name}"]'),)
             yield Given(row.name, None, opens=opens)
     yield from found.values()
 
