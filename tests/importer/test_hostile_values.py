@@ -3,7 +3,10 @@
 from pathlib import Path
 from random import Random
 
-from hostile_values import READ, drawn, kinds, tried, ways
+from hostile.__main__ import tried
+from hostile.bundles import kinds
+from hostile.texts import READ, ways
+from hostile.values import drawn
 from planner import registry
 from planner.launch.export import exported
 from planner.plan.frameworks import frameworks
