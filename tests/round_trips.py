@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from accuracy.pinned.drawing import MODELS, one_of_each, repaired, values_of
-from planner import registry
 from planner.advice.advice import Advice
 from planner.estimate import estimate
+from planner.formulas.lora import adapted_names, lora_weights
 from planner.importer.given import Launch
 from planner.importer.imported import imported
 from planner.importer.reading import Reading
@@ -25,6 +25,7 @@ from planner.launch.export import export, fitted, in_the_way
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan, choices
 from planner.plan.chosen import differences as changed
+from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
 from planner.plan.trainers import exporting
 
@@ -65,6 +66,13 @@ def launched(plan: Plan) -> Launch:
     return read_shell(script.text, script.name, {one.name: one.text for one in beside})[-1]
 
 
+def read_again(plan: Plan) -> Reading:
+    """What an import reads of an exported bundle, all of its files given."""
+    found = imported({one.name: one.text for one in export(plan, plan.framework).files})
+    assert found.framework == plan.framework, found.notes
+    return found.reading
+
+
 def again(plan: Plan, reading: Reading) -> Plan:
     """The plan that was read, on the same machine with the same data."""
     unsaid = {name: getattr(plan, name) for name in UNSAID}
@@ -78,12 +86,10 @@ def again(plan: Plan, reading: Reading) -> Plan:
 def differences(plan: Plan, read: Plan) -> list[str]:
     """A sentence for each field that came back otherwise, and for figures that did."""
     idle = without_effect(plan)
-    named = {"critic_model": plan.model}
     found = [
-        f"{field}: {before!r} came back as {after!r}"
-        for field, before in plan.model_dump().items()
-        if field not in idle
-        and (before or named.get(field)) != ((after := getattr(read, field)) or named.get(field))
+        f"{field}: {getattr(plan, field)!r} came back as {getattr(read, field)!r}"
+        for field in Plan.model_fields
+        if field not in idle and _said(plan, field) != _said(read, field)
     ]
     one, other = estimate(plan), estimate(read)
     if (one.device_bytes, one.host_bytes) != (other.device_bytes, other.host_bytes):
@@ -91,12 +97,21 @@ def differences(plan: Plan, read: Plan) -> list[str]:
     return found
 
 
+def _said(plan: Plan, field: str) -> object:
+    """A field's value, of several words for the same thing always one."""
+    if field == "lora_targets" and plan.finetuning != "full":
+        policy = facts_of(plan).policy
+        return adapted_names(lora_weights(policy, tuple(plan.lora_targets.split(","))))
+    return getattr(plan, field) or (plan.model if field in OWN_MODELS else None)
+
+
+OWN_MODELS = ("critic_model", "reward_model")
+"""Fields that are the policy's model where nothing is said."""
+
+
 def tried(plan: Plan) -> list[str]:
     """What is wrong with a plan's round trip, as sentences; empty where nothing is."""
-    launch = launched(plan)
-    importer = registry.load("frameworks", plan.framework, "importer")
-    assert importer.takes(launch)
-    reading: Reading = importer.imported(launch)
+    reading = read_again(plan)
     lists = {"unknown": reading.unknown, "beyond": reading.beyond}
     lost = [f"{one.name} is {name}: {one.why}" for name, found in lists.items() for one in found]
     return [*lost, *reading.messages, *differences(plan, again(plan, reading))]

@@ -100,12 +100,12 @@ NO_TEXT = re.compile(
 
 
 def _yaml(value: Any, quote: str) -> str:
-    if isinstance(value, str) and not quote:
-        if PLAIN_YAML.fullmatch(value) and not NO_TEXT.fullmatch(value):
-            return value
-        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'" if quote == "'" else json.dumps(value)
+        if not quote and PLAIN_YAML.fullmatch(value) and not NO_TEXT.fullmatch(value):
+            return value
+        # Between single quotes nothing can be escaped.
+        single = quote == "'" and value.isprintable()
+        return "'" + value.replace("'", "''") + "'" if single else _double(value)
     if isinstance(value, list | tuple):
         return f"[{', '.join(_yaml(one, '') for one in value)}]"
     if isinstance(value, Mapping):
@@ -116,6 +116,14 @@ def _yaml(value: Any, quote: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)
+
+
+def _double(text: str) -> str:
+    """Between double quotes; what YAML takes for a line's end or does not take is escaped."""
+    return UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", _json(text))
+
+
+UNPRINTED = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def _number(value: float) -> str:

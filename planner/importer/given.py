@@ -64,6 +64,8 @@ class Given:
     """The literal that decides it: of a variable, where that is assigned. None: more than one."""
     opens: tuple[Open, ...] = ()
     """What it rests on that the text does not say."""
+    copies: tuple[Place, ...] = ()
+    """Where a file beside says the same, which has to change with it."""
 
 
 @dataclass(frozen=True, slots=True)

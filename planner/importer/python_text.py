@@ -14,6 +14,10 @@ MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+CONSTANT = "PLAN"
+"""A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
+CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
+"""What changes a dictionary."""
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -48,6 +52,8 @@ class _Reader(Values):
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text, name)
+        self.nested = 0
+        """Blocks within each other that may not run, or run later."""
         self.calls: list[Call] = []
 
     def block(self, body: list[ast.stmt]) -> None:
@@ -59,6 +65,7 @@ class _Reader(Values):
                     self.imported.add((alias.asname or alias.name).split(".")[0])
             for expression in self._expressions(node):
                 self.found(expression)
+            self.tabled(node)
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self.assign(target, node.value)
@@ -72,20 +79,44 @@ class _Reader(Values):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 outside = self.before()
                 self.parameters(node.args)
-                self.block(node.body)
+                self.inside(node.body)
                 self.known = outside
                 continue
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
                 if inner and isinstance(inner, list):
                     before = self.before()
-                    self.block(inner)
+                    self.inside(inner)
                     if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
                         self.differing(before, node)
             for handler in getattr(node, "handlers", ()):
-                self.block(handler.body)
+                self.inside(handler.body)
             for case in getattr(node, "cases", ()):
-                self.block(case.body)
+                self.inside(case.body)
+
+    def inside(self, body: list[ast.stmt]) -> None:
+        """Statements of a block within the script's own."""
+        self.nested += 1
+        self.block(body)
+        self.nested -= 1
+
+    def tabled(self, node: ast.stmt) -> None:
+        """The table of constants, or an entry of it anew; what else changes it is open."""
+        changed = next((one for one in _changed(node) if dotted(_owner(one)) == CONSTANT), None)
+        if changed is None:
+            return
+        value, name = getattr(node, "value", None), "**"
+        givens: list[Given] = []
+        if isinstance(changed, ast.Subscript) and isinstance(changed.slice, ast.Constant):
+            name = str(changed.slice.value)
+            givens = [self.given(name, node.value)] if isinstance(node, ast.Assign) else []
+        elif isinstance(changed, ast.Name) and value is not None:
+            givens = self.spread(value)
+        if self.nested or not givens:
+            place = self.place(node)
+            shown = self.text[place.start : place.end][:200]
+            givens = [Given(name, shown, place, (Open(shown, None, place),))]
+        self.calls.append(Call(CONSTANT, tuple(givens)))
 
     def before(self) -> dict[str, Value]:
         """What is known, to be looked at again behind a branch."""
@@ -130,6 +161,8 @@ class _Reader(Values):
     def spread(self, node: ast.expr) -> list[Given]:
         """``**settings``: entries of a known dictionary, else one open value."""
         literal = node if isinstance(node, ast.Dict) else None
+        if isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
+            return [*self.call("dict", node).givens]
         if literal is None:
             made = self.given("**", node)
             if isinstance(made.value, dict) and not made.opens:
@@ -207,3 +240,17 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
         return [node.target]
     items = getattr(node, "items", ())
     return [item.optional_vars for item in items if item.optional_vars]
+
+
+def _changed(node: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns, deletes, or changes by a call."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        return node.targets
+    if isinstance(node, ast.AnnAssign | ast.AugAssign):
+        return [node.target]
+    called = getattr(getattr(node, "value", None), "func", None)
+    return [called] if isinstance(called, ast.Attribute) and called.attr in CHANGING else []
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript | ast.Attribute) else node

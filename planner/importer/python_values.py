@@ -81,7 +81,7 @@ class Values:
             self.columns[line] = list(accumulate(sizes, initial=0))
         return start + bisect_left(self.columns[line], column)
 
-    def place(self, node: ast.expr) -> Place:
+    def place(self, node: ast.expr | ast.stmt) -> Place:
         """Where an expression stands, and how a text is written there."""
         start = self.at(node.lineno, node.col_offset)
         end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)

@@ -33,6 +33,8 @@ class Entry:
     """What its value rests on that the text does not say."""
     moves: Moves = "both"
     """What it decides."""
+    copies: tuple[Place, ...] = ()
+    """Where a file beside says the same."""
 
     @property
     def asked(self) -> bool:
@@ -89,7 +91,8 @@ def read(
         given = taken.get(name)
         entry = Entry(name, row.default, row.fields, moves=row.moves)
         if given is not None:
-            entry = replace(entry, value=given.value, place=given.place, opens=given.opens)
+            said_of = {"value": given.value, "place": given.place, "opens": given.opens}
+            entry = replace(entry, **said_of, copies=given.copies)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))
     _merge(reading, stated)
     nothing = pattern(no_effect)

@@ -105,7 +105,8 @@ class _Writing:
                 continue
             value = row.default if new is None else new
             if entry is not None and entry.place is not None and self._alone(entry.place, value):
-                yield Change(entry.place, self._in_form(row, value, entry.place))
+                for place in (entry.place, *entry.copies):
+                    yield Change(place, self._in_form(row, value, place))
                 continue
             further = self.importer.further(row, value, self.launch, self.found.files)
             end = self._end(further)

@@ -10,13 +10,14 @@ import shlex
 import sys
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from planner.catalog.gpu_catalog import custom_gpu, gpus
 from planner.estimate import estimate
 from planner.launch.script import comment
-from planner.launch.templates import Decision
-from planner.plan import Plan
+from planner.launch.templates import Constant, Decision
 from planner.plan.facts import facts_of
 
 PIECES = "planner.launch.pieces."
@@ -118,24 +119,33 @@ def _grouped(whole: set[str], own: set[str]) -> Iterator[list[str]]:
         ]
 
 
-def predictions(plan: Plan) -> tuple[Decision, ...]:
-    """What the preflight compares a card with."""
-    facts, found = facts_of(plan), estimate(plan)
-    return (
-        Decision(
-            name="card",
-            value=facts.gpu.name,
-            why="The plan's card, its budget and the predicted peak; the preflight compares them "
-            "with this machine's card.",
-        ),
-        Decision(name="budget_bytes", value=int(found.budget_bytes)),
-        Decision(name="predicted_device_bytes", value=int(found.device_bytes)),
-        Decision(
-            name="predicted_reserved_bytes",
-            value=max(int(phase.reserved_bytes) for phase in found.phases),
-        ),
-        Decision(name="predicted_phase", value=found.worst.name),
-    )
+def _card(value: object, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The card of that name, and a budget that is not its own."""
+    named = {card.name: card for card in (*gpus(), custom_gpu(1))}
+    if value not in named:
+        raise ValueError(f"{str(value)[:80]} is no card of the catalog; set gpu.")
+    card, budget = named[str(value)], said["budget_bytes"]
+    return {"gpu": card.key, "gpu_bytes": 0 if budget in (None, card.budget_bytes) else budget}
+
+
+PREDICTED = (
+    Constant(
+        name="card",
+        fields=("gpu", "gpu_bytes"),
+        write=lambda plan: facts_of(plan).gpu.name,
+        read=_card,
+        why="The plan's card, its budget and the predicted peak; the preflight compares them "
+        "with this machine's card.",
+    ),
+    Constant(name="budget_bytes", write=lambda plan: int(estimate(plan).budget_bytes)),
+    Constant(name="predicted_device_bytes", write=lambda plan: int(estimate(plan).device_bytes)),
+    Constant(
+        name="predicted_reserved_bytes",
+        write=lambda plan: max(int(phase.reserved_bytes) for phase in estimate(plan).phases),
+    ),
+    Constant(name="predicted_phase", write=lambda plan: estimate(plan).worst.name),
+)
+"""What the preflight compares a card with."""
 
 
 def requirements(packages: Iterable[str]) -> str:

@@ -5,11 +5,12 @@ What is of scores holds for every program that computes log-probabilities of res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from planner.launch.templates import Decision, Program, of_fields
+from planner.launch.templates import Constant, Fixed, Program, of_fields
 from planner.plan import Plan
 from planner.values.sharding import sharding_of
 
@@ -32,9 +33,11 @@ WHY = {
 }
 
 
-def decisions(plan: Plan) -> Iterator[Decision]:
-    """Constants of every such program."""
-    yield from of_fields(plan, WHY)
+FIXED: Fixed = {
+    "rollout": ("hf", "The program generates with transformers."),
+    "eval_steps": (0, "The program does not validate."),
+    "resampling_factor": (1.0, "The program trains on every response it samples."),
+}
 
 
 def within(plan: Plan) -> bool:
@@ -47,11 +50,9 @@ def refuse(found: Obstacles) -> None:
     plan = found.plan
     found.only("batch_shape", "padded", why="Responses end where they end, so rows are padded.")
     refuse_scores(found)
-    found.only("eval_steps", 0, why="The program does not validate.")
     found.only(
         "validation_response_tokens", plan.response_tokens, why="The program does not validate."
     )
-    found.only("resampling_factor", 1.0, why="The program trains on every response it samples.")
     if plan.reference == "frozen-adapter":
         found.only(
             "reference", "adapter-disabled", why="The program's adapters begin anew, at zero."
@@ -77,7 +78,9 @@ def refuse_scores(found: Obstacles) -> None:
 def program(
     template: Path,
     *columns: str,
-    decisions: Callable[[Plan], Iterable[Decision]] = decisions,
+    constants: tuple[Constant, ...] = (),
+    fixed: Fixed = MappingProxyType({}),
+    flags: tuple[str, ...] = (),
     refuse: Callable[[Obstacles], None] = refuse,
 ) -> Program:
     """The program of a template, over a data file with these text columns.
@@ -91,7 +94,9 @@ def program(
     return Program(
         within=within,
         templates=lambda plan: (template,),
-        decisions=decisions,
+        constants=(*of_fields(WHY), *constants),
+        fixed={**FIXED, **fixed},
+        flags=flags,
         refuse=refuse,
         rewarded="answer" in columns,
         notes=lambda plan: (note,),

@@ -188,9 +188,8 @@ def test_obstacles_name_field_reason_and_fix() -> None:
 def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that no exporter looks at would be dropped silently."""
     # The estimate that a program's preflight knows looks at every field.
-    for folder in ("plain", "hf_trainer"):
-        name = f"planner.frameworks.{folder}.exporter.predictions"
-        monkeypatch.setattr(name, lambda plan: ())
+    for module in ("plain.settings", "hf_trainer.exporter"):
+        monkeypatch.setattr(f"planner.frameworks.{module}.PREDICTED", ())
 
     class Watched:
         def __init__(self, plan: Plan) -> None:

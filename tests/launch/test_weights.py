@@ -19,6 +19,7 @@ from planner.plan import Plan
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("dpo", {"gpus": 1}),
     "trl": ("grpo", {"gpus": 1}),
+    "hf_trainer": ("sft", {"gpus": 1}),
     "verl": ("ppo", {"gpus": 1, "logits": "full", "response_tokens": 64, "prompt_tokens": 64}),
 }
 
@@ -43,7 +44,7 @@ def test_the_folder_of_the_weights_is_asked_for_and_taken(framework: str, tmp_pa
         with pytest.raises(subprocess.CalledProcessError):
             run(folder, **PATHS, MODEL="/a b")
     else:
-        option = {"plain": "--model", "trl": "--model_name_or_path"}[framework]
+        option = "--model_name_or_path" if framework == "trl" else "--model"
         assert words[words.index(option) + 1] == named
 
 

@@ -14,9 +14,10 @@ from planner.launch.huggingface.processes import zero
 from planner.launch.huggingface.starting import started
 from planner.launch.huggingface.training import BITSANDBYTES, optimizer
 from planner.launch.launch import Launch, LaunchFile
-from planner.launch.program import predictions, program_text, requirements
+from planner.launch.program import PREDICTED, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
-from planner.launch.templates import Decision, of_fields
+from planner.launch.templates import Decision, decided, of_fields
+from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import (
     attention_packages,
     full_rows_note,
@@ -48,11 +49,13 @@ WHY: Mapping[str, str] = {
     "lora": "Adapters train; the base model's weights have no gradient and no optimizer state.",
 }
 """Why a setting is as it is, or what it decides; settings that decide no memory have none."""
-FIELDS = {
-    "prompt_tokens": "",
-    "response_tokens": "",
-    "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
-}
+FIELDS = of_fields(
+    {
+        "prompt_tokens": "",
+        "response_tokens": "",
+        "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
+    }
+)
 """Of the plan itself."""
 
 
@@ -83,14 +86,15 @@ def write(plan: Plan, link: str) -> Launch:
 def _decisions(plan: Plan) -> Iterator[Decision]:
     for name, value in settings(plan).items():
         yield Decision(name=name, value=value, why=WHY.get(name, ""))
-    yield from of_fields(plan, FIELDS)
-    yield from predictions(plan)
+    yield from decided((*FIELDS, *PREDICTED), plan)
 
 
 def _script(plan: Plan, about: tuple[str, ...], program: str) -> str:
     asked, words = started(plan)
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on"), *asked]
-    words += [program, "--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR")]
+    lines += weights_lines(plan)
+    data = ("--data", expand("", "DATASET"), "--output", expand("", "OUTPUT_DIR"))
+    words += [program, *weights_option(plan, "--model"), *data]
     lines += [
         'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',

@@ -9,25 +9,22 @@ from __future__ import annotations
 from math import gcd, lcm
 
 from planner.frameworks.plain import FRAMEWORK
+from planner.frameworks.plain.settings import FIXED, VERSION, constants, program_of
 from planner.launch import reward
 from planner.launch.bundle.environment import environment_file, reading
-from planner.launch.decisions import shared_decisions
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.obstacles import Obstacles
-from planner.launch.program import predictions, program_text, requirements
+from planner.launch.program import program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
-from planner.launch.templates import Program
+from planner.launch.templates import Program, decided
 from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.numeric import round_up
 from planner.plan import Plan, references
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
-from planner.plan.trainers import exporting, trainer_of
+from planner.plan.trainers import exporting
 from planner.values.dealing import rest
-
-VERSION = "2.13.0"
-"""The torch that the programs were run with."""
 
 REQUIREMENTS = "requirements.txt"
 SAYS = (
@@ -39,7 +36,7 @@ SAYS = (
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Every field in the way; empty when the plan can be written."""
     found = Obstacles(plan)
-    program = _program(plan)
+    program = program_of(plan.method)
     if program is None:
         found.without_exporter(FRAMEWORK)
         return tuple(found.found)
@@ -49,16 +46,12 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
         return tuple(found.found)
     _one_node(found)
     _kernels(found)
+    for field, (value, why) in {**FIXED, **program.fixed}.items():
+        found.only(field, value, why=why)
     program.refuse(found)
     if program.rewarded:
         found.only("reward", *("rule", "remote"), why="The program scores responses by reward.py.")
-    found.only("save_steps", 0, why="The program saves the trained weights only once, at the end.")
     return tuple(found.found)
-
-
-def _program(plan: Plan) -> Program | None:
-    found: Program | None = trainer_of(FRAMEWORK.name, plan.method).export
-    return found
 
 
 def _cached_reference(found: Obstacles) -> None:
@@ -99,7 +92,6 @@ def _one_node(found: Obstacles) -> None:
             found.refuse("gpus", why, gpus=1, sharding="none", shard_size=0)
         else:
             found.refuse("gpus", why, gpus=plan.gpus_per_node)
-    found.only("rollout_gpus", 0, why="Every process of the program trains; none runs an engine.")
     alone = plan.gpus == 1
     found.only(
         "sharding",
@@ -107,15 +99,10 @@ def _one_node(found: Obstacles) -> None:
         why="Each process of the program holds all weights (DistributedDataParallel).",
         shard_size=0,
     )
-    found.only("offload", "none", why="The program keeps weights and optimizer on the GPU.")
-    found.only("activation_offload", False, why="The program keeps activations on the GPU.")
 
 
 def _kernels(found: Obstacles) -> None:
     plan = found.plan
-    found.only("torch_version", VERSION, why=f"The programs were run with torch {VERSION} only.")
-    found.only("compile", False, why="The program does not compile its layers.")
-    found.only("liger", False, why="The program uses transformers' own kernels.")
     found.only(
         "gradient_checkpointing", "full", "none", why="The program recomputes whole layers or none."
     )
@@ -136,24 +123,18 @@ def _kernels(found: Obstacles) -> None:
             prompts_per_update=update,
             prompts_per_step=round_up(plan.prompts_per_step, update),
         )
-    found.only("chunk_compile", False, why="The program does not compile its head.")
-    found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
     found.only("autocast", False, why="The program computes in the dtypes of its weights.")
     found.only(
         "base_dtype", "compute", why="The program loads frozen weights in the compute dtype."
     )
-    found.only("optimizer_step", "update", why="The program runs one optimizer step per update.")
     if plan.finetuning == "qlora":
         found.refuse("finetuning", "The program has no 4-bit weights.", finetuning="lora")
-    found.only(
-        "max_tokens_per_micro_batch", 0, why="The program sizes micro-batches by rows, not tokens."
-    )
     found.only("batch_shape", "padded", "full", why="The program puts one sequence in each row.")
 
 
 def write(plan: Plan, link: str) -> Launch:
     """The program and what starts it."""
-    program = _program(plan)
+    program = program_of(plan.method)
     assert program is not None
     packages, notes = _packages(plan), _notes(plan, program)
     install = f"pip install {' '.join(packages)}"
@@ -164,7 +145,7 @@ def write(plan: Plan, link: str) -> Launch:
         f"Install: {install}",
         *notes,
     )
-    decisions = (*shared_decisions(plan), *program.decisions(plan), *predictions(plan))
+    decisions = [*decided(constants(program), plan)]
     templates = program.templates(plan)
     script = _script(plan, about, [each.name for each in templates], program.rewarded)
     files = (

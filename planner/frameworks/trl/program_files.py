@@ -14,8 +14,8 @@ from typing import Any
 from planner.estimate import estimate
 from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
-from planner.launch.program import predictions, program_text, requirements
-from planner.launch.templates import Decision
+from planner.launch.program import PREDICTED, program_text, requirements
+from planner.launch.templates import Decision, decided
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.sampling.model import Embedder
@@ -136,7 +136,7 @@ def _predictions(plan: Plan) -> Iterator[Decision]:
     phases = estimate(plan).phases
     held = min(int(phase.device_bytes) - int(phase.reserved_bytes) for phase in phases)
     needed = max(int(phase.device_bytes) for phase in phases) - held
-    for decision in predictions(plan):
+    for decision in decided(PREDICTED, plan):
         if decision.name == "predicted_reserved_bytes":
             why = "Predicted peak without the CUDA context and what libraries hold in every phase."
             decision = replace(decision, value=needed, why=why)

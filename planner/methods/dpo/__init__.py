@@ -70,7 +70,7 @@ METHOD = Method(
         ),
         NoEffect(("responses_per_prompt",), "each prompt has one pair of responses"),
         NoEffect(("kl", "entropy"), "DPO's loss has neither"),
-        NoEffect(("reward",), "the pairs say which response is better"),
+        NoEffect(("reward", "reward_model"), "the pairs say which response is better"),
         NoEffect(("rollout",), "DPO learns from given responses"),
     ),
 )

@@ -45,7 +45,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 TRAINER = Trainer(
     export=Program(
         templates=_templates,
-        decisions=lambda plan: of_fields(plan, WHY),
+        constants=of_fields(WHY),
         refuse=refuse_scores,
         notes=_notes,
     )

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from planner.launch.templates import Decision, Program, of_fields
-from planner.methods.grade.fields import own
+from planner.launch.templates import Constant, Program, literal_of, of_fields
 from planner.plan import Plan
 from planner.setup.setup import setup_of
 from planner.values.framework import Trainer
-
-if TYPE_CHECKING:
-    from planner.launch.obstacles import Obstacles
 
 NO_JUDGE = (
     "The plan names no reward model, so its size is the policy's: name one with --reward-model, "
@@ -42,20 +36,23 @@ WHY = {
 }
 
 
-def _decisions(plan: Plan) -> Iterator[Decision]:
-    yield from of_fields(plan, {"reward_model": ""})
-    yield from of_fields(own(plan), WHY, "grade_")
-    yield Decision(
+CONSTANTS = (
+    *of_fields({"reward_model": ""}),
+    *of_fields(WHY, "grade_"),
+    Constant(
         name="autocast_adapters",
-        value=setup_of(plan).autocasts_adapters,
+        fields=("grade_autocast",),
+        write=lambda plan: setup_of(plan).autocasts_adapters,
+        read=lambda value, said: {"grade_autocast": literal_of("grade_autocast", value)},
         why="Autocast casts fp32 adapters to half precision, with new copies for every generated "
         "token.",
-    )
-    yield from of_fields(plan, {"prompts_per_step": ""})
-
-
-def _refuse(found: Obstacles) -> None:
-    """The step is the program's own: what a plan of it can be beside that is common to all."""
+    ),
+    *of_fields({"prompts_per_step": ""}),
+    Constant(
+        name="--method",
+        otherwise="All options of one of the authors' trainers; give them one by one.",
+    ),
+)
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -70,6 +67,9 @@ def _notes(plan: Plan) -> tuple[str, ...]:
 
 TRAINER = Trainer(
     export=Program(
-        templates=lambda plan: (TEMPLATE,), decisions=_decisions, refuse=_refuse, notes=_notes
+        templates=lambda plan: (TEMPLATE,),
+        constants=CONSTANTS,
+        flags=("reward_model", *(name.removeprefix("grade_") for name in WHY)),
+        notes=_notes,
     )
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.launch import rolling
-from planner.launch.templates import Decision, of_fields
-from planner.plan import Plan
+from planner.launch.templates import Constant, of_fields
 from planner.setup.setup import setup_of
 from planner.values.framework import Trainer
 
@@ -18,23 +17,37 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).with_name("program") / "train_ppo.py"
 
 
-def _decisions(plan: Plan) -> Iterator[Decision]:
-    yield from rolling.decisions(plan)
-    yield from of_fields(plan, {"critic_model": ""})
-    critic = setup_of(plan).model("critic")
-    yield Decision(
+def _stored(value: object, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A plan has one dtype for the weights of all that trains."""
+    if said["stored_dtype"] not in (None, value):
+        raise ValueError(f"A plan's critic has the policy's stored_dtype, {said['stored_dtype']}.")
+    return {}
+
+
+CONSTANTS = (
+    *of_fields({"critic_model": ""}),
+    Constant(
         name="critic_stored_dtype",
-        value=critic.stored if critic else plan.dtype,
+        fields=("master_dtype",),
+        write=lambda plan: setup_of(plan)["critic"].stored,
+        read=_stored,
         why="The critic trains, too: weights, gradients and optimizer state of a second model.",
-    )
+    ),
+)
+FIXED = {"critic": ("separate", "The program's critic is a model of its own.")}
 
 
 def _refuse(found: Obstacles) -> None:
     rolling.refuse(found)
-    found.only("critic", "separate", why="The program's critic is a model of its own.")
     found.only("finetuning", "full", why="The program's critic trains all weights.")
 
 
 TRAINER = Trainer(
-    export=rolling.program(TEMPLATE, "prompt", "answer", decisions=_decisions, refuse=_refuse)
+    export=rolling.program(
+        *(TEMPLATE, "prompt", "answer"),
+        constants=CONSTANTS,
+        fixed=FIXED,
+        flags=("critic_model",),
+        refuse=_refuse,
+    )
 )

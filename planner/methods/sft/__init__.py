@@ -36,7 +36,7 @@ METHOD = Method(
     without_effect=(
         NoEffect(("logprob_micro_batch_size",), "no forward without gradient uses it"),
         NoEffect(("responses_per_prompt",), "each prompt has one response"),
-        NoEffect(("kl", "reference", "reward"), "supervised fine-tuning has none"),
+        NoEffect(("kl", "reference", "reward", "reward_model"), "supervised fine-tuning has none"),
         NoEffect(("rollout",), "supervised fine-tuning generates nothing"),
         NoEffect(("entropy",), "there is no policy loss"),
     ),

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from planner.launch.templates import Program, of_fields
 from planner.values.framework import Trainer
 from planner.values.sharding import sharding_of
-
-if TYPE_CHECKING:
-    from planner.launch.obstacles import Obstacles
 
 TEMPLATE = Path(__file__).with_name("program") / "train_sft.py"
 NOTES = (
@@ -19,20 +15,14 @@ NOTES = (
 )
 
 
-def _refuse(found: Obstacles) -> None:
-    found.only(
-        "logits",
-        *("full", "response"),
-        why="The program's loss is transformers' own, which has all logits of a micro-batch.",
-    )
-
+OWN_LOSS = "The program's loss is transformers' own, of all logits of a micro-batch in fp32."
 
 TRAINER = Trainer(
     export=Program(
         within=lambda plan: sharding_of(plan).replicated,
         templates=lambda plan: (TEMPLATE,),
-        decisions=lambda plan: of_fields(plan, {"prompts_per_step": ""}),
-        refuse=_refuse,
+        constants=of_fields({"prompts_per_step": ""}),
+        fixed={"logits": ("full", OWN_LOSS), "logits_dtype": ("fp32", OWN_LOSS)},
         notes=lambda plan: NOTES,
     )
 )
