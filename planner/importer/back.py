@@ -70,7 +70,8 @@ def patch(found: Imported, back: Back) -> str:
 def _changes(
     found: Imported, before: Plan, after: Plan, notes: list[str]
 ) -> Iterator[Change | Addition]:
-    assert found.launch is not None
+    if found.launch is None:  # a trial's record, which nothing makes another
+        return
     importer = importer_of(found.framework)
     given = {one.name: one for one in (*found.reading.understood, *found.reading.open)}
     for row in importer.rows(found.launch, found.files):
