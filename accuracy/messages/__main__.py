@@ -38,6 +38,15 @@ prints; `planner/importer/` reads the sentence and compares it with the plan's e
 what it names first: the phase, and the tensor in it. The estimate adds terms up. The simulation has
 blocks, cached ones and broken ones, so that both agree to some MiB and not to the byte, and a last
 tensor of at most 1 MiB that needs a new segment may be any of many.
+
+Tensors of one size are told apart by what is allocated when each is asked for, and by four facts of
+the allocator: segments are whole multiples of 2 MiB, so that the unallocated figure, which is
+printed finer than the others, says which sum it belongs to; small tensors share segments, and those
+that fill more of them buy one more likely; no more memory lies in pieces than was given back;
+and what needs more of the card would have failed earlier. Where two moments of a step ask for the
+same while the same is allocated, as a rollout and a validation do, or the updates of a policy and a
+critic of one size, the sentence says nothing that tells them apart: how much lies in pieces at each
+is not in the plan.
 """
 
 

@@ -24,8 +24,8 @@ from planner.units import MIB
 GRAIN = 2 * MIB
 """Every segment is a multiple of it, so that a card a byte smaller holds one fewer."""
 MOST_TENSORS = 60_000
-FIRST = 1 << 46
-"""A card on which everything fits."""
+FIRST = 1 << 49
+"""A card on which everything fits; some plans ask for 75 TiB of one."""
 
 
 class Asked(NamedTuple):

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from planner.importer.answer import as_json
 from planner.importer.imported import Imported, answered, imported
+from planner.importer.logs.measured import Figure
 from planner.importer.reading import Entry
 from planner.importer.recognition import LARGEST_CHARACTERS
 from planner.plan import FIELDS
 from planner.plan.query import to_query_string
 from planner.problem import PlanError, Problem, meant
-from planner.units import read_count, read_listed
+from planner.units import read_bytes, read_count, read_listed, read_seconds
 
 NOTHING = 2
 """Exit status where nothing was understood."""
@@ -111,6 +112,9 @@ def _lines(found: Imported) -> Iterator[str]:
         yield f"note: {note}"
     for error in found.errors:
         yield f"out of memory ({error.form}, line {error.first_line}): {error.text}"
+    for log in found.logs:
+        yield from (f"measured ({log.form}): {one.words} {_size(one)}" for one in log.figures)
+        yield from (f"note: {note}" for note in log.notes)
     for name, said in (
         ("open", "still open"),
         ("beyond", "moves memory or time, not planned"),
@@ -138,6 +142,10 @@ def _lines(found: Imported) -> Iterator[str]:
             "Nothing here was understood. Give the script that starts the run, or the trainer's "
             "configuration."
         )
+
+
+def _size(one: Figure) -> str:
+    return (read_seconds if one.quantity == "seconds" else read_bytes)(one.value)
 
 
 def _counts(found: Imported) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from planner.importer.imported import Imported
@@ -28,7 +28,7 @@ def as_json(found: Imported) -> dict[str, Any]:
         "problems": [problem.sentence for problem in found.problems],
         "notes": list(found.notes),
         "messages": [_message(one) for one in found.errors],
-        "measured": [asdict(one) for one in found.logs],
+        "measured": [asdict(replace(one, record="")) for one in found.logs],
     }
 
 

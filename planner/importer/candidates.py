@@ -1,8 +1,10 @@
 """Which tensors of a plan can be the one that a message of torch's could not get, likeliest first.
 
 Of each is asked whether a segment bought for it prints as the message says; how far what is
-allocated by then is from what was; and whether something before it needs more of the card, which
-would have failed instead. Distances are bytes and are added up.
+allocated by then is from what was; whether something before it needs more of the card, which would
+have failed instead; and whether as much memory was given back before as the message says is in
+pieces. Distances are bytes and are added up. Of equal ones those come first that leave whole
+segments, then those that buy a segment more likely.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ NEAR = 0.05
 """Share of what is allocated by which an estimate's sum may miss it and still mean the moment."""
 SLACK = 64 * MIB
 """Rounding that a sum of terms cannot know, of a small run."""
+FINE = LARGE_ROUNDING // 16
+"""Between the least and the most of a printed number that tells whole segments from others."""
 
 
 class Candidate(NamedTuple):
@@ -34,6 +38,8 @@ class Candidate(NamedTuple):
     """All distances together, but for what broken memory explains."""
     short_bytes: int
     """By how much it needs less of the card than something before it."""
+    whole: bool
+    """Whether what is allocated by then and what is unallocated are whole segments together."""
     named: bool
     """Whether the traceback names its phase."""
 
@@ -43,10 +49,21 @@ class Candidate(NamedTuple):
         return self.birth.phase, self.birth.term.name
 
     @property
-    def rank(self) -> tuple[bool, int, int, int, int]:
+    def rank(self) -> tuple[bool, int, bool, int, int, int, int]:
         """What it is sorted by: of equal ones the first moment, and of that the last tensor."""
         far, short = self.far_bytes // LARGE_ROUNDING, self.short_bytes // LARGE_ROUNDING
-        return not self.named, far, short, self.order, -self.birth.needs_bytes
+        likelier = not self.named, far, not self.whole, -self.tenths, short
+        return *likelier, self.order, -self.birth.needs_bytes
+
+    @property
+    def tenths(self) -> int:
+        """Of a segment that its tensors fill, at most 10: small ones share segments.
+
+        Of ten that fill a tenth each, one buys the segment.
+        """
+        birth = self.birth
+        filled = birth.many * birth.held_bytes
+        return min(round(10 * filled / segment_bytes(birth.tensor_bytes)), 10)
 
 
 def segment_bytes(tensor_bytes: int) -> int:
@@ -68,20 +85,60 @@ def candidates(
     asked, allocated = sizes["asked"], sizes.get("allocated")
     unallocated, outside = sizes.get("unallocated"), outside_of(sizes)
     named, found, most, order, before = {*phases}, [], 0, 0, None
+    freed, held = 0, 0
     for birth in births:
         moment = birth.phase, birth.instant, birth.first
         order, before = order + (moment != before), moment
+        freed += max(held - birth.before_bytes, 0)
+        held = birth.before_bytes + birth.many * birth.held_bytes
         short = max(most - birth.needs_bytes, 0)
-        most = max(most, birth.needs_bytes)
+        if not _of_another_engine(birth, sizes.get("total"), outside):
+            most = max(most, birth.needs_bytes)
         if not asked.holds(segment_bytes(birth.tensor_bytes)):
             continue
-        last = birth.before_bytes + (birth.many - 1) * birth.held_bytes
-        missed = _to(allocated, birth.least_bytes, last)
+        missed, at = _nearest(birth, allocated)
         beside = _to(outside, birth.outside_bytes, birth.outside_bytes)
         broken = max(unallocated.bytes - birth.unused_bytes, 0) if unallocated else 0
-        far = abs(missed) + abs(beside) + max(short - broken, 0)
-        found.append(Candidate(birth, order, missed, far, short, birth.phase in named))
+        far = abs(missed) + abs(beside) + max(short - broken, 0) + max(broken - freed, 0)
+        whole = not missed and _whole(at, unallocated)
+        named_too = birth.phase in named
+        found.append(Candidate(birth, order, missed, far, short, whole, named_too))
     return tuple(sorted(found, key=lambda one: (not near(one, allocated), one.rank)))
+
+
+def _nearest(birth: Birth, allocated: Size | None) -> tuple[int, int]:
+    """How far the tensor of those together that suits best is from what was allocated.
+
+    And what is allocated by the plan when that one is asked for.
+    """
+    if allocated is None:
+        return 0, birth.before_bytes
+    first = -(-(allocated.low - birth.before_bytes) // birth.held_bytes)
+    each = [min(max(one, 0), birth.many - 1) * birth.held_bytes for one in (first, first - 1)]
+    missed = [_to(allocated, birth.least_bytes + one, birth.before_bytes + one) for one in each]
+    best = min((0, 1), key=lambda one: abs(missed[one]))
+    return missed[best], birth.before_bytes + each[best]
+
+
+def _whole(allocated_bytes: int, unallocated: Size | None) -> bool:
+    """Whether both are a whole number of segments, which all are multiples of 2 MiB.
+
+    Says something only where what is unallocated is printed much finer than that, in MiB.
+    """
+    if unallocated is None or unallocated.high - unallocated.low > FINE:
+        return False
+    missing = -(allocated_bytes + unallocated.low) % LARGE_ROUNDING
+    return missing <= unallocated.high - unallocated.low
+
+
+def _of_another_engine(birth: Birth, total: Size | None, outside: Size | None) -> bool:
+    """Whether the plan's engine leaves the trainer no room on the message's card.
+
+    The run's engine took less there, since the run went on.
+    """
+    if total is None or outside is None or birth.outside_bytes <= outside.high:
+        return False
+    return birth.before_bytes + birth.outside_bytes > total.high
 
 
 def near(one: Candidate, allocated: Size | None) -> bool:

@@ -27,6 +27,7 @@ from planner.plan.migrations import VERSION
 from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
 from planner.problem import Problem
 from planner.totals.limits import incomplete
+from planner.trial.ask.result import read_result
 from planner.units import read_listed
 from planner.values.setting import Setting
 
@@ -132,6 +133,9 @@ def imported(
         errors=tuple(errors),
         logs=tuple(logs),
     )
+    tried = next((read_result(one.record).planned() for one in logs if one.record), None)
+    if found.plan is None and not started:
+        found = replace(found, plan=tried)
     return replace(found, notes=(*notes, *found.notes))
 
 

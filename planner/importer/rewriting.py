@@ -37,6 +37,9 @@ def rewritten(found: Imported, after: Plan) -> Rewritten:
         after: the plan that the files are to say.
     """
     assert found.plan is not None
+    if found.launch is None:  # a trial's record, which nothing makes another
+        note = "None of these files starts a run, so that none of them is changed."
+        return Rewritten(texts=found.texts, plan=found.plan, notes=(note,))
     writing = _Writing(found, after)
     try:
         texts = {**found.texts, **edited(found.texts, writing.changes())}

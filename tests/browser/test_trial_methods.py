@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import app, settle
 
+from planner.importer.logs import read_logs
+from planner.importer.logs.as_trial import as_trial
 from planner.plan import Plan
 from planner.plan.methods import methods
 from planner.plan.query import to_query_string
@@ -82,6 +84,8 @@ def _by_command(plan: Plan, data: Path) -> TrialResult:
     assert done.returncode == 0, result.reason
     assert (data / "out.json").read_text("utf-8").startswith('{"v":1')
     assert result.planned() == plan
+    # What it printed, pasted back, is what was measured.
+    assert as_trial(read_logs(done.stdout), plan) == result
     return result
 
 

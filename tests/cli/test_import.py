@@ -31,6 +31,17 @@ def test_json_has_the_plan_and_every_list(
     assert "gpu" in found["asks"]
 
 
+def test_what_a_log_measured_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.log"
+    path.write_text("step:1 - timing_s/step:30.5 - perf/max_memory_allocated_gb:41.25\n")
+    assert main(["import", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "measured (verl): timing_s/step 30.5 s" in printed
+    assert "max_memory_allocated_gb 41.2 GiB" in printed and "note: " in printed
+
+
 def test_a_field_that_no_file_says_can_be_said(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

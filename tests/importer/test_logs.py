@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import logging
 import time
 from contextlib import redirect_stdout
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,6 +83,78 @@ def test_verls_console_lines() -> None:
         mean=400, shortest=12, longest=1024, cut=0.03, prompt_mean=88, prompt_longest=200
     )
     assert found.counts_engine and "vLLM" in found.notes[0]
+
+
+@cache
+def memory_line() -> Any:
+    """verl's own function alone, on a card that says what it is told."""
+    package = find_spec("verl")
+    if package is None:
+        pytest.skip("verl is not installed")
+    file = Path(package.submodule_search_locations[0]) / "utils/profiler/performance.py"
+    tree = ast.parse(file.read_text("utf-8"))
+    name = "log_gpu_memory_usage"
+    tree.body = [one for one in tree.body if getattr(one, "name", "") == name]
+    names: dict[str, Any] = {"logging": logging, "dist": SimpleNamespace()}
+    names["dist"].is_initialized = lambda: False
+    exec(compile(tree, str(file), "exec"), names)
+
+    def said(head: str, *sizes: str) -> str:
+        names["_get_current_mem_info"] = lambda: sizes
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            names[name](head)
+        return printed.getvalue()
+
+    return said
+
+
+def test_verls_lines_between_phases() -> None:
+    line = memory_line()
+    lines = (
+        line("rank 0: Before FSDP", "0.00", "0.00", "0.52", "79.10"),
+        line("After FSDP", "3.01", "3.25", "4.10", "79.10"),
+        line("After FSDP", "2.90", "3.50", "4.00", "79.10"),
+        "Before generate_sequences, memory allocated (GB): 7.50, memory reserved (GB): 9.00\n",
+    )
+    text = "".join(f"(WorkerDict pid=71) {one}" for one in lines)
+    [found] = read_logs(text)
+    assert {one.words: one.value / GIB for one in found.figures} == {
+        "After FSDP, allocated": 3.01,
+        "After FSDP, reserved": 3.50,
+        "After FSDP, device": 4.10,
+        "Before FSDP, device": 0.52,
+        "Before generate_sequences, allocated": 7.50,
+        "Before generate_sequences, reserved": 9.00,
+    }
+    # They are of no peak: nothing of the plan stands beside them, and nothing is corrected by them.
+    assert all(one.estimated is None for one in beside(found, estimate(plan_of())))
+    [both] = read_logs(text + verl_lines([STEP]))
+    assert both.steps == 1 and len(both.figures) > 6
+    with pytest.raises(ValueError, match="no memory of training"):
+        as_trial([found], plan_of())
+
+
+TABLE = """\
+Top 10 memory users: PID\tMEM(GB)\tCOMMAND
+3471\t12.50\tray::WorkerDict.actor_rollout_generate_sequences
+3472\t12.25\tray::WorkerDict.actor_rollout_generate_sequences
+2936\t4.10\t
+3815\t2.46\tray::TaskRunner.run
+2421\t0.05\tray::RuntimeEnvAgent
+"""
+
+
+@pytest.mark.parametrize("form", [TABLE, TABLE.replace("\n", ", "), TABLE.replace("\t", " ")])
+def test_rays_largest_processes(form: str) -> None:
+    node = "Memory on the node (IP: 10.0.0.7, ID: 90ef) was 118.20GB used / 124.00GB limit (0.95)\n"
+    [found] = read_logs(f"(raylet) {node}OOM kill reason: it is full\n{form}")
+    [figure] = found.figures
+    assert (figure.quantity, figure.value) == ("host_bytes", pytest.approx(118.20 * GIB))
+    assert found.notes[1:3] == (
+        "ray::WorkerDict.actor_rollout_generate_sequences: 24.8 GiB, 2 of its processes together.",
+        "ray::TaskRunner.run: 2.46 GiB, 1 of its processes together.",
+    )
 
 
 def test_transformers_and_trls_history_as_it_is_printed() -> None:
@@ -243,6 +318,8 @@ def test_verls_peaks_with_an_engine_in_them_correct_nothing() -> None:
 
 
 HOSTILE = (
+    *('{"source":"trial"', "phase  dry run, a measured, reserved\n", "Memory on the node was "),
+    *(", memory allocated (GB): 1", "Top 10 memory users\n1 2.00 a\n"),
     *("{'loss': ", "step:1 - a:", "step:1 - a:1 - \n", "| 1MiB / 2MiB |\n", "memory.used\n0\n"),
     *('{"log_history":[', "'", "{'loss': '1', 'b': '2'}", "KV cache size: 1\n"),
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,6 +222,32 @@ def test_every_form(
         size = message.sizes[name]
         assert size.low / GIB - 1e-9 <= value <= size.high / GIB + 1e-9, name
         assert size.high - size.low < 0.011 * GIB
+
+
+def test_rays_own_sentence_is_read() -> None:
+    """The format in the raylet's binary, and those of two versions before."""
+    package = find_spec("ray")
+    if package is None or package.submodule_search_locations is None:
+        pytest.skip("ray is not installed")
+    binary = Path(package.submodule_search_locations[0]) / "core/src/ray/raylet/raylet"
+    data = binary.read_bytes()
+    begun = data.index(b"Memory on the node (IP: ")
+    form = data[begun : data.index(b"\0", begun)].decode()
+    task = "Selected to kill: (Task: job ID=1, task name=main, pid=9, actual memory used=2.07GB)"
+    table = "PID\tMEM(GB)\tCOMMAND\n9\t2.07\tray::main"
+    now = form % (
+        *("10.0.0.7", "90ef", "59.49", "62.58", 0.950744, "full", "- bytes used: 0\n", 1, task),
+        *(0, "0.00", "10.0.0.7", table),
+    )
+    before = "Memory on the node (IP: 10.0.0.7, ID: 90ef) was 59.49GB / 62.58GB (0.950744)"
+    for text in (now, before, f"{before}, which exceeds the memory usage threshold of 0.950000; a"):
+        [message] = read_messages(f"1 worker(s) were killed.\n{text}\n")
+        assert (message.form, message.cause) == ("Ray monitor", "host RAM")
+        assert message.sizes["used"].holds(round(59.49 * GIB))
+        assert message.sizes["total"].holds(round(62.58 * GIB))
+        assert message.said["node"] == "10.0.0.7"
+    [wrapped] = read_messages(before.replace("62.58GB", "\n62.58GB"))
+    assert wrapped.sizes["total"].holds(round(62.58 * GIB))
 
 
 def test_torchs_own_allocator_for_the_cpu_is_read() -> None:

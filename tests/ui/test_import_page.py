@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from importer.test_imported import OOM, VERL
+from importer.test_own_trial import record
 from ui.opened_pages import opened, words
 
 BIG = VERL.replace("7B-Instruct", "32B-Instruct").replace("micro=32", "micro=64")
@@ -57,3 +60,14 @@ def test_what_is_not_planned_follows_the_plan_to_other_pages() -> None:
     assert "Incomplete" in words(app)
     app.button(key="dismiss-reading").click().run()
     assert "Incomplete" not in words(app)
+
+
+def test_a_trial_pasted_back_is_the_page_s_plan_with_what_was_measured() -> None:
+    app = opened("import")
+    app.text_area(key="import paste").set_value(json.dumps(record())).run()
+    app.button(key="import-read").click().run()
+    assert not app.exception
+    assert "GRPO of Qwen2.5-7B" in words(app)
+    assert any("a trial of this planner" in one.value for one in app.subheader)
+    assert "It ran on NVIDIA H100 80GB HBM3" in words(app)
+    assert app.session_state["draft"].plan.method == "grpo"

@@ -14,7 +14,7 @@ from planner.plan import Plan
 from planner.plan.lengths import at_caps
 from planner.plan.query import to_query_string
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, figures_of
-from planner.trial.ask.result import Device, Environment, TrialResult, now
+from planner.trial.ask.result import Device, Environment, TrialResult, now, read_result
 
 NOTE = "Read from a log: nothing ran here, and versions are the plan's."
 ALLOCATOR = ("requested_bytes", "allocated_bytes", "reserved_bytes")
@@ -22,6 +22,8 @@ ALLOCATOR = ("requested_bytes", "allocated_bytes", "reserved_bytes")
 
 def as_trial(measured: Sequence[Measured], plan: Plan) -> TrialResult:
     """The trial that a run of this plan was; keep it with :meth:`History.add`, or calibrate by it.
+
+    A trial of this planner is itself, whatever the plan.
 
     A peak over all phases is that of the phase which makes it by the estimate; seconds of several
     phases together are divided among them as they are estimated. Peaks that count a
@@ -31,6 +33,9 @@ def as_trial(measured: Sequence[Measured], plan: Plan) -> TrialResult:
     Raises:
         ValueError: when the logs have no figure that a phase of the plan can be calibrated by.
     """
+    for one in measured:
+        if one.record:
+            return read_result(one.record)
     footprint = estimate(plan)
     phases = _phases(measured, footprint)
     if not phases:

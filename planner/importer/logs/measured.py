@@ -58,6 +58,8 @@ class Measured:
     """Whether the allocator's figures count a colocated engine's pages."""
     censored: bool = False
     """Whether the allocator had to give its cache back, so that the card caps its peaks."""
+    record: str = ""
+    """The whole trial as JSON, where it is one of this planner's own."""
 
 
 Steps = Sequence[Mapping[str, float]]

@@ -5,20 +5,22 @@ from __future__ import annotations
 from planner.importer.memory_errors.message import Form, patterns
 
 FORMS = (
-    # src/ray/raylet/worker_killing_policy.cc; its GB are of 2**30 bytes.
+    # src/ray/raylet of Ray 2.2 to 2.60; its GB are of 2**30 bytes.
     Form(
         "Ray monitor",
-        "which exceeds the memory usage threshold of",
+        r"Memory on the node \(IP: ",
         "host RAM",
         patterns(
-            process_used="memory used={S}", used="was {S} /", total=r"was [\d.]{1,12} ?GB / {S}"
+            process_used="memory used={S}",
+            used="was {S} (?:used )?/",
+            total=r"was [\d.]{1,12} ?GB (?:used )?/ {S}",
         ),
         patterns(
             task=r"name=([\w.:]{1,120})",
             node=r"\(IP: ([\w.:]{1,60})",
             threshold=r"threshold of (\d\.\d{1,9})",
         ),
-        begins="Memory on the node",
+        ends="total",
     ),
     Form(
         "Ray raylet",

@@ -21,10 +21,11 @@ SIGNS, CODES = (" ", ": ", "=", " : ", "  : "), ("137", "-9")
 WORDS = tuple(re.compile(form.words) for form in FORMS)
 HINTS = (
     *("out of memory", "less than desired", "cache blocks", "KV cache", "KV Cache"),
-    *("mem-fraction-static", "memory usage threshold", "memory pressure", "Out of memory"),
-    *("oom-kill:", "oom_kill event", "OOMKilled", "tried to allocate", "Unable to allocate"),
+    *("mem-fraction-static", "memory pressure", "Memory on the node"),
+    *("Out of memory", "oom-kill:", "oom_kill event", "OOMKilled", "tried to allocate"),
     *(f"{word}{sign}{code}" for word in ("code", "status") for sign in SIGNS for code in CODES),
-    *("SIGKILL", "Killed", "Failed to ", "CUBLAS_STATUS_", "cudaErrorMemoryAllocation"),
+    *("Unable to allocate", "SIGKILL", "Killed", "Failed to ", "CUBLAS_STATUS_"),
+    "cudaErrorMemoryAllocation",
 )
 """One of these is in every form's words, so that other lines are not read."""
 SENTENCE = 2_000
