@@ -18,6 +18,7 @@ from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.huggingface.launchers import Started, started
+from planner.importer.huggingface.parsed import handed_on
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, held, of_kinds
 from planner.importer.models import catalog_id
@@ -51,6 +52,12 @@ def classes() -> dict[str, str]:
     """Methods by the class of their arguments: ``GRPOConfig``."""
     trainers = {name: trainer_of(FRAMEWORK.name, name).own for name in methods()}
     return {own.config: name for name, own in trainers.items() if own is not None}
+
+
+def _trainers() -> dict[str, str]:
+    """Methods by the trainer's class, which a script that parses its arguments calls alone."""
+    owns = ((trainer_of(FRAMEWORK.name, name).own, name) for name in methods())
+    return {own.trainer: name for own, name in owns if own is not None}
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
@@ -93,8 +100,9 @@ def method_of(launch: Launch, files: Files) -> str:
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
-    named = next((by_class[name] for name in found if name in by_class), "")
+    calls = [owner_of(one.name)[0] for one in _beside(files, launch.program)]
+    known = (*by_class.items(), *_trainers().items())
+    named = next((method for name, method in known if name in calls), "")
     if named or program.startswith("trl "):
         return named or scripts.get(program.removeprefix("trl "), "")
     method = scripts.get(last, "")
@@ -167,16 +175,17 @@ def _launcher(launch: Launch) -> Started:
 
 def _model(one: Given) -> Given:
     """A model by its Hub id; one that no row of the catalog is called after is asked for."""
-    if one.name not in MODEL or not isinstance(one.value, str) or one.opens:
+    asked = any(each.default is None for each in one.opens)
+    if one.name not in MODEL or not isinstance(one.value, str) or asked:
         return one
     known = catalog_id(one.value)
-    opens = () if known else (Open(one.value, place=one.place),)
+    opens = one.opens if known else (*one.opens, Open(one.value, place=one.place))
     return replace(one, value=known or one.value, opens=opens)
 
 
 def _reads(row: Setting) -> bool:
     """What only an export says is no setting of a reader."""
-    return bool(row.fields or row.otherwise)
+    return bool(row.fields or row.otherwise) and row.name not in no_effect()
 
 
 def _beside(files: Files, path: str) -> Sequence[Given]:
@@ -199,8 +208,8 @@ def _told(
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
-    script = [*_beside(files, launch.program)]
     arguments = next(name for name, known in classes().items() if known == method)
+    script, own = handed_on([*_beside(files, launch.program)], own, known)
     said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
