@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
 from planner.importer.python_values import OpenError, Value, Values, dotted
@@ -13,11 +14,13 @@ from planner.importer.python_values import OpenError, Value, Values, dotted
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
 CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
 """What changes a dictionary."""
+OWNERS = re.compile(r"training_\w+")
+"""Names of configurations whose settings a script changes once they are built."""
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -55,6 +58,8 @@ class _Reader(Values):
         self.nested = 0
         """Blocks within each other that may not run, or run later."""
         self.calls: list[Call] = []
+        self.entries: dict[str, tuple[Given, ...]] = {}
+        """Of mappings, each entry as far as the text says it."""
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements in their order; what a branch, loop or function assigns stands behind it."""
@@ -80,7 +85,7 @@ class _Reader(Values):
                 outside = self.before()
                 self.parameters(node.args)
                 self.inside(node.body)
-                self.known = outside
+                self.known, self.entries = outside
                 continue
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
@@ -106,7 +111,7 @@ class _Reader(Values):
         if changed is None:
             return
         value, name = getattr(node, "value", None), "**"
-        givens: list[Given] = []
+        givens: Sequence[Given] = ()
         if isinstance(changed, ast.Subscript) and isinstance(changed.slice, ast.Constant):
             name = str(changed.slice.value)
             givens = [self.given(name, node.value)] if isinstance(node, ast.Assign) else []
@@ -118,10 +123,10 @@ class _Reader(Values):
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
         self.calls.append(Call(CONSTANT, tuple(givens)))
 
-    def before(self) -> dict[str, Value]:
+    def before(self) -> tuple[dict[str, Value], dict[str, tuple[Given, ...]]]:
         """What is known, to be looked at again behind a branch."""
-        self.effort.spend(len(self.known) // 64)
-        return dict(self.known)
+        self.effort.spend((len(self.known) + len(self.entries)) // 64)
+        return dict(self.known), dict(self.entries)
 
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)
@@ -134,12 +139,30 @@ class _Reader(Values):
                 last = name.rpartition(".")[2]
                 if CALLS.search(last) or last in OTHERS:
                     self.calls.append(self.call(name, node))
+                elif last == "add_argument":
+                    self.calls.append(self.declared(name, node))
+
+    def declared(self, name: str, node: ast.Call) -> Call:
+        """``add_argument("--x", default=8)`` as a call with that default under the name of x."""
+        words = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        options = [one for one in words if isinstance(one, str)]
+        said = {one.arg: one.value for one in node.keywords}
+        long = next((one for one in options if one.startswith("--")), "".join(options[:1]))
+        if "default" in said:
+            made = self.given("", said["default"])
+        elif isinstance(how := said.get("action"), ast.Constant) and how.value == "store_true":
+            made = Given("", False)
+        else:
+            made = Given("", None)
+        if made.value is not None and not made.opens:
+            made = replace(made, opens=(Open(long, str(made.value), made.place),))
+        return Call(name, (replace(made, name=long.lstrip("-").replace("-", "_")),))
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
         for keyword in node.keywords:
             if keyword.arg is not None:
-                givens.append(self.given(keyword.arg, keyword.value))
+                givens.extend(self.named(keyword.arg, keyword.value))
             else:
                 givens.extend(self.spread(keyword.value))
         stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
@@ -158,23 +181,40 @@ class _Reader(Values):
             return Given(name, shown, self.place(node), error.opens)
         return Given(name, made.value, made.place, made.opens)
 
-    def spread(self, node: ast.expr) -> list[Given]:
-        """``**settings``: entries of a known dictionary, else one open value."""
-        literal = node if isinstance(node, ast.Dict) else None
-        if isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
-            return [*self.call("dict", node).givens]
-        if literal is None:
-            made = self.given("**", node)
-            if isinstance(made.value, dict) and not made.opens:
-                return [Given(str(key), value, None) for key, value in made.value.items()]
-            return [made]
-        found = []
-        for key, value in zip(literal.keys, literal.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                found.append(self.given(key.value, value))
-            elif key is None:
-                found.extend(self.spread(value))
-        return found
+    def named(self, name: str, node: ast.expr) -> Sequence[Given]:
+        """One setting; of a mapping that is known in parts each entry."""
+        made = self.given(name, node)
+        inside = self.mapping(node) if any(one.default is None for one in made.opens) else None
+        if inside is None:
+            return (made,)
+        return [replace(one, name=f"{name}.{one.name}") for one in inside]
+
+    def spread(self, node: ast.expr) -> Sequence[Given]:
+        """``**settings``: entries of a mapping, else one open value."""
+        inside = self.mapping(node)
+        return (self.given("**", node),) if inside is None else inside
+
+    def mapping(self, node: ast.expr) -> tuple[Given, ...] | None:
+        """Entries of ``{…}``, ``dict(…)`` or a name for one; None: it is none that is known."""
+        if isinstance(node, ast.Name):
+            return self.entries.get(node.id)
+        found: list[Given] = []
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    found.append(self.given(key.value, value))
+                elif key is None:
+                    found.extend(self.spread(value))
+        elif isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
+            for keyword in node.keywords:
+                if keyword.arg is None:
+                    found.extend(self.spread(keyword.value))
+                else:
+                    found.append(self.given(keyword.arg, keyword.value))
+        else:
+            return None
+        self.effort.spend(len(found))
+        return tuple(found)
 
     def assign(self, target: ast.expr, node: ast.expr) -> None:
         several = ast.Tuple | ast.List
@@ -183,12 +223,29 @@ class _Reader(Values):
                 self.assign(one, value)
             return
         if not isinstance(target, ast.Name):
-            self.forget(target)
+            self.changed(target, node)
             return
+        self.entries.pop(target.id, None)
+        if (inside := self.mapping(node)) is not None:
+            self.entries[target.id] = inside
         try:
             self.known[target.id] = self.value(node)
         except OpenError as error:
             self.known[target.id] = Value(None, None, error.opens)
+
+    def changed(self, target: ast.expr, node: ast.expr) -> None:
+        """``settings["beta"] = 0`` is a further entry, ``training_args.beta = 0`` a setting."""
+        owner = target.value if isinstance(target, ast.Subscript | ast.Attribute) else None
+        inside = self.entries.get(owner.id) if isinstance(owner, ast.Name) else None
+        self.forget(target)
+        if isinstance(target, ast.Attribute) and OWNERS.fullmatch(name := dotted(target.value)):
+            self.calls.append(Call(name, (*self.named(target.attr, node),)))
+        elif isinstance(target, ast.Subscript) and isinstance(owner, ast.Name):
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            self.entries.pop(owner.id, None)
+            if inside is not None and isinstance(key, str):
+                self.effort.spend(len(inside) // 16)
+                self.entries[owner.id] = (*inside, self.given(key, node))
 
     def combined(self, node: ast.AugAssign) -> None:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
@@ -202,11 +259,14 @@ class _Reader(Values):
         for one in ast.walk(target):
             if isinstance(one, ast.Name) and (itself or one.id in self.known):
                 self.known[one.id] = Value(None, None, (self.open(one),))
+                if itself:
+                    self.entries.pop(one.id, None)
 
     def parameters(self, arguments: ast.arguments) -> None:
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))):
             self.known[one.arg] = Value(None, None, (Open(one.arg),))
+            self.entries.pop(one.arg, None)
         plain = [*arguments.posonlyargs, *arguments.args]
         plain = plain[len(plain) - len(arguments.defaults) :]
         defaults: list[tuple[ast.arg, ast.expr | None]] = [
@@ -221,14 +281,23 @@ class _Reader(Values):
                 opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
 
-    def differing(self, before: Mapping[str, Value], node: ast.stmt) -> None:
+    def differing(
+        self, before: tuple[Mapping[str, Value], Mapping[str, tuple[Given, ...]]], node: ast.stmt
+    ) -> None:
         """What a branch changed rests on whether it is taken."""
         test = getattr(node, "test", None) or getattr(node, "iter", None)
         shown = ast.unparse(test)[:200] if test is not None else "try"
         if shown == "__name__ == '__main__'":
             return
+        for name, inside in self.entries.items():
+            if (had := before[1].get(name, ())) is not inside:
+                rests = Open(shown, "True")
+                self.entries[name] = tuple(
+                    one if one in had else replace(one, opens=(*one.opens, rests))
+                    for one in inside
+                )
         for name, value in self.known.items():
-            if before.get(name) is not value and not any(o.name == shown for o in value.opens):
+            if before[0].get(name) is not value and not any(o.name == shown for o in value.opens):
                 known = all(one.default is not None for one in value.opens)
                 one = Open(shown, "True" if known else None)
                 self.known[name] = Value(value.value, value.place, (*value.opens, one))

@@ -35,6 +35,8 @@ class Entry:
     """What it decides."""
     copies: tuple[Place, ...] = ()
     """Where a file beside says the same."""
+    given: bool = True
+    """Whether a text says it, or the framework's default does."""
 
     @property
     def asked(self) -> bool:
@@ -89,7 +91,7 @@ def read(
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
         given = taken.get(name)
-        entry = Entry(name, row.default, row.fields, moves=row.moves)
+        entry = Entry(name, row.default, row.fields, moves=row.moves, given=given is not None)
         if given is not None:
             said_of = {"value": given.value, "place": given.place, "opens": given.opens}
             entry = replace(entry, **said_of, copies=given.copies)

@@ -14,11 +14,11 @@ import pytest
 from planner.cli.trial import _text
 from planner.estimate import estimate
 from planner.importer.answer import as_json
-from planner.importer.back import rewritten
 from planner.importer.imported import imported
 from planner.importer.logs import Measured, read_logs
 from planner.importer.logs.as_trial import as_trial
 from planner.importer.logs.beside import beside
+from planner.importer.rewriting import rewritten
 from planner.trial.ask.result import read_result
 from planner.units import GIB
 

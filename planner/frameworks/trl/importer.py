@@ -18,6 +18,7 @@ from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Open, Word
 from planner.importer.huggingface import homes
 from planner.importer.huggingface.launchers import Started, started
+from planner.importer.huggingface.parsed import handed_on
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, of_kinds
 from planner.importer.models import cataloged
@@ -53,6 +54,12 @@ def classes() -> dict[str, str]:
 def scripts() -> dict[str, str]:
     """Methods by the name of TRL's script: ``grpo``."""
     return {name.removesuffix("Config").lower(): method for name, method in classes().items()}
+
+
+def _trainers() -> dict[str, str]:
+    """Methods by the trainer's class, which a script that parses its arguments calls alone."""
+    owns = ((trainer_of(FRAMEWORK.name, name).own, name) for name in methods())
+    return {own.trainer: name for own, name in owns if own is not None}
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
@@ -95,8 +102,9 @@ def method_of(launch: Launch, files: Files) -> str:
     by_class = classes()
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
-    named = next((by_class[name] for name in found if name in by_class), "")
+    calls = [owner_of(one.name)[0] for one in _beside(files, launch.program)]
+    known = (*by_class.items(), *_trainers().items())
+    named = next((method for name, method in known if name in calls), "")
     if named or program.startswith("trl "):
         return named or scripts().get(program.removeprefix("trl "), "")
     method = scripts().get(last, "")
@@ -169,8 +177,8 @@ def _model(one: Given) -> Given:
 
 
 def _reads(row: Setting) -> bool:
-    """Whether an import reads a row; some are only written by exports."""
-    return bool(row.fields or row.otherwise)
+    """What only an export says is no setting of a reader."""
+    return bool(row.fields or row.otherwise) and row.name not in no_effect()
 
 
 def _beside(files: Files, path: str) -> Sequence[Given]:
@@ -193,8 +201,8 @@ def _told(
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
-    script = [*_beside(files, launch.program)]
     arguments = trainer_of(FRAMEWORK.name, method).own.config
+    script, own = handed_on([*_beside(files, launch.program)], own, known)
     said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]

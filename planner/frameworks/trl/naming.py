@@ -11,6 +11,7 @@ from planner.frameworks.trl.rows import beyond, row
 from planner.importer.given import Given
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import flat
+from planner.importer.python_text import OWNERS
 from planner.launch.huggingface.resolved import Values
 from planner.values.setting import Setting
 
@@ -59,6 +60,7 @@ def as_settings(givens: Iterable[Given]) -> Iterator[Given]:
 
 CALL = re.compile(r"\w*(Config|Arguments|Trainer)|from_pretrained")
 """Calls of a Python script whose arguments are settings."""
+ARGUMENTS = ("TrainingArguments", "ModelConfig", "ScriptArguments")
 ADAPTED = re.compile(r"lora_|load_in_|use_|bnb_")
 LOADED = {"0": MODEL[0], "pretrained_model_name_or_path": MODEL[0], "dtype": "dtype"} | {
     name: name for name in ("torch_dtype", "attn_implementation")
@@ -95,13 +97,14 @@ def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
             known = name in PEFT or ADAPTED.match(name)
             found = PEFT.get(name, name) if known else found
         elif owner.endswith("Trainer"):
-            found = MODEL[0] if name in ("0", "model") and not one.opens else f"trainer.{name}"
+            said = all(each.default is not None for each in one.opens)
+            found = MODEL[0] if name in ("0", "model") and said else f"trainer.{name}"
         elif owner.endswith("from_pretrained"):
             model = "Model" in owner and "Sequence" not in owner
             found = LOADED.get(name, found) if model else f"trainer.{name}"
-            said = {argument for call, argument in map(owner_of, names) if call == owner}
-            if found == MODEL[0] and not said & {"dtype", "torch_dtype"}:
+            others = {argument for call, argument in map(owner_of, names) if call == owner}
+            if found == MODEL[0] and not others & {"dtype", "torch_dtype"}:
                 yield Given("dtype", "auto")  # transformers' own: the checkpoint's
-        elif owner in (arguments, "TrainingArguments", "ModelConfig", "ScriptArguments"):
+        elif owner in (arguments, *ARGUMENTS) or OWNERS.fullmatch(owner):
             found = name
         yield from as_settings([replace(one, name=found)])

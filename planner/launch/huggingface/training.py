@@ -267,6 +267,8 @@ READ: tuple[Setting, ...] = (
     _row(1447, "fsdp", None, "sharding"),
     _row(1455, "fsdp_config", None, "sharding", "offload"),
     _row(1463, "deepspeed", None, "sharding", "offload"),
+    # With the length of the data set, which no text says: where it counts, steps are asked for.
+    _row(778, "num_train_epochs", 3.0, "steps", read=lambda value, values: {}),
     *beyond(RELEASE, "training"),
 )
 
