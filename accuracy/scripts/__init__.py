@@ -1,1 +1,1 @@
-"""How much of the frameworks' own examples the importers understand."""
+"""How much of the frameworks' own examples is understood: ``python -m accuracy.scripts``."""

@@ -1,8 +1,9 @@
-"""``python -m accuracy.scripts FRAMEWORK REPOSITORY COMMIT FOLDER…``: a part of docs/examples.md.
+"""A framework's own examples, imported: a section of docs/examples.md.
 
-Reads every script, program and configuration of a repository's folders at a commit as the import
-page would, each file in a process of its own, and counts what became of its settings. Prints what
-is not understood, by name; of other people's texts nothing is kept but paths and counts.
+``python -m accuracy.scripts FRAMEWORK REPOSITORY COMMIT FOLDER…``, with a git directory, reads every
+script, program and configuration of these folders as the import page would, each in a process of
+its own, and counts what became of its settings. Prints what is not understood, by name; of other
+people's texts nothing is kept but paths and counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from accuracy.scripts.counted import Counted, counted, peak_mib, together
+from accuracy.scripts.counted import Counted, counted, held, peak_mib, together
 from accuracy.scripts.repository import CONFIGURATIONS, committed, runs
 from planner.importer.imported import imported
 
@@ -50,10 +51,14 @@ def _counted(files: Mapping[str, str]) -> Iterator[tuple[str, Counted]]:
     named = {path for texts in described.values() for one in texts for path in one.beside}
     imported({"first.sh": "python a.py"})  # what is loaded once is no file's
     context = multiprocessing.get_context("fork")
-    for path, found in described.items():
-        if path not in named & configured:
-            with context.Pool(1, maxtasksperchild=1) as pool:
-                yield path, together(pool.map(counted, [one.texts for one in found], 1))
+    counts: dict[str, Counted] = {}
+    with context.Pool(1, maxtasksperchild=1) as pool:
+        for path, found in described.items():
+            if path not in named & configured:
+                counts[path] = together(pool.map(counted, [one.texts for one in found], 1))
+    for path, one in counts.items():
+        held(one, [each.texts for each in described[path]])
+        yield path, one
 
 
 def _named(results: Mapping[str, Counted]) -> Iterator[str]:

@@ -73,7 +73,6 @@ def counted(texts: Mapping[str, str]) -> Counted:
     told.unknown = _names(reading.unknown)
     told.beyond = _names([one for one in reading.beyond if one.given])
     told.no_effect = len(reading.no_effect)
-    told.checked, told.wrong = misread(found)
     plan, problems = found.plan, found.problems
     for model in ANSWERS if not plan and set(found.asks) & {*MODELS} else ():
         again = imported(texts, {name: model for name in MODELS if name in found.asks})
@@ -84,6 +83,14 @@ def counted(texts: Mapping[str, str]) -> Counted:
     told.plans = int(plan is not None)
     told.problems = [] if plan else [one.sentence for one in problems]
     return told
+
+
+def held(told: Counted, several: Sequence[Mapping[str, str]]) -> None:
+    """A file's runs against their framework's own parser, which takes seconds to load."""
+    for texts in several if told.kind == "planned" else ():
+        checked, wrong = misread(imported(texts))
+        told.checked += checked
+        told.wrong += wrong
 
 
 def _names(entries: Sequence[Entry]) -> list[str]:
@@ -105,10 +112,10 @@ def together(several: Sequence[Counted]) -> Counted:
     order = ("planned", "not planned", "beside", "nothing")
     total = Counted(min(kinds, key=order.index), several[0].program)
     for one in several:
-        for name in ("runs", "understood", "open", "no_effect", "checked", "plans", "answered"):
-            setattr(total, name, getattr(total, name) + getattr(one, name))
-        if one.kind == total.kind:
-            for name in ("unknown", "beyond", "wrong", "problems", "notes"):
+        if one.kind == total.kind:  # an environment's server beside it trains nothing
+            for name in ("runs", "understood", "open", "no_effect", "plans", "answered"):
+                setattr(total, name, getattr(total, name) + getattr(one, name))
+            for name in ("unknown", "beyond", "problems", "notes"):
                 getattr(total, name).extend(getattr(one, name))
         total.seconds = max(total.seconds, one.seconds)
         total.peak_bytes = max(total.peak_bytes, one.peak_bytes)

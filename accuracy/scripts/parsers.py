@@ -29,8 +29,9 @@ def misread(found: Imported) -> tuple[int, list[str]]:
         if one.name not in theirs or one.name.endswith(MODELS) or isinstance(one.value, dict):
             continue
         checked += 1
-        if theirs[one.name] != one.value and str(theirs[one.name]) != str(one.value):
-            wrong.append(f"{one.name}: {one.value!r}, not {theirs[one.name]!r}")
+        other, ours = theirs[one.name], one.value
+        if other not in (ours, [ours]) and str(other) != str(ours):
+            wrong.append(f"{one.name}: {ours!r}, not {other!r}")
     return checked, wrong
 
 

@@ -186,6 +186,11 @@ def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) ->
             f"This is of {trainer}, which is not planned yet: its settings are listed as they "
             f"were read, and no verdict is given. Planned are {labels}."
         )
+    elif programs and (trainers := sorted(_trainers(files))):
+        said = (
+            f"{programs}: {read_listed(trainers)} is not planned yet, so its settings are listed "
+            f"as they were read, and no verdict is given. Planned are {labels}."
+        )
     elif programs:
         said = (
             f"{programs}: what this trains is not known. Give its source as well, or the script "
@@ -196,6 +201,12 @@ def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) ->
     else:
         return Imported(texts={})
     return Imported(texts={}, trainer=trainer, reading=reading, notes=(said,))
+
+
+def _trainers(files: Files) -> set[str]:
+    """Classes of trainers that scripts call."""
+    parts = (part for givens in files.values() for one in givens for part in one.name.split("."))
+    return {part for part in parts if part.endswith("Trainer") and part != "Trainer"}
 
 
 def _listed(launches: Sequence[Launch], files: Files) -> Iterator[Entry]:

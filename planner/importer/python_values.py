@@ -125,6 +125,8 @@ class Values:
             return self._calculated(node, depth)
         if isinstance(node, ast.JoinedStr):
             return self._joined(node, depth)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(node.values) == 2:
+            return self._either(node.values[0], node.values[1], depth)
         if isinstance(node, ast.Call):
             return self._called(node, depth)
         raise OpenError((self.open(node),))
@@ -159,6 +161,16 @@ class Values:
             return Value(made, place if alone else None, _opens([left, right]))
         except (TypeError, ValueError, ArithmeticError) as error:
             raise OpenError((self.open(node),)) from error
+
+    def _either(self, left: ast.expr, right: ast.expr, depth: int) -> Value:
+        """``args.x or 8``: 8 for want of another word."""
+        other = self.value(right, depth + 1)
+        try:
+            made = self.value(left, depth + 1)
+        except OpenError as error:
+            opens = tuple(Open(one.name, str(other.value), one.place) for one in error.opens)
+            return Value(other.value, other.place, (*other.opens, *opens))
+        return made if made.value else other
 
     def _joined(self, node: ast.JoinedStr, depth: int) -> Value:
         text, opens = "", tuple[Open, ...]()

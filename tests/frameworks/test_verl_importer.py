@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import ConfigCompositionException
 from omegaconf import OmegaConf
 
 from frameworks.test_verl_settings import PACKAGE
@@ -387,7 +388,34 @@ def test_old_names_are_read_as_what_they_became() -> None:
     found = _read("critic.model.fsdp_config.fsdp_size=2", "reward_model.use_reward_loop=True")
     assert "critic.fsdp.fsdp_size" in _named(found.beyond)
     assert any("refuses the old name" in sentence for sentence in found.messages)
-    assert [one.name for one in found.unknown] == ["reward_model.use_reward_loop"]
+    assert not found.unknown and "reward_model.use_reward_loop" in _named(found.no_effect)
+
+
+@pytest.mark.parametrize(
+    ("word", "moves"),
+    [
+        ("data.sampler.class_name=Own", False),
+        (f"{ROLLOUT}.multi_turn.interaction_config_path=a.yaml", False),
+        ("reward_model.use_reward_loop=True", False),
+        ("reward_model.use_reward_loop=False", True),
+        ("reward_model.model.fsdp_config.param_offload=True", True),
+        ("reward_model.micro_batch_size_per_gpu=4", True),
+        ("trainer.use_legacy_worker_impl=disable", False),
+        ("trainer.use_legacy_worker_impl=auto", True),
+    ],
+)
+def test_what_verl_no_longer_has_is_named_and_refused_by_hydra(word: str, moves: bool) -> None:
+    with pytest.raises(ConfigCompositionException):
+        _verls(_launch(word))
+    found, name = _read(word), word.partition("=")[0]
+    assert name in _named(found.beyond if moves else found.no_effect)
+    assert any(name in one and "no longer has" in one for one in found.messages)
+
+
+def test_another_engines_optimizer_is_not_planned() -> None:
+    option = "+actor_rollout_ref.actor.optim.override_optimizer_config.optimizer_cpu_offload=True"
+    found = _read(option, "model_engine=megatron")
+    assert "actor_rollout_ref.actor.optim.override_optimizer_config" in _named(found.beyond)
 
 
 def test_sweeps_and_words_that_hydra_refuses_are_named() -> None:

@@ -170,6 +170,66 @@ def test_another_trainer_is_named_and_judged_by_nobody() -> None:
     assert "--actor.x" in [one.name for one in found.reading.unknown]
 
 
+def test_a_server_that_is_started_first_is_not_what_trains() -> None:
+    server = "CUDA_VISIBLE_DEVICES=0 trl vllm-serve --model Qwen/Qwen3-0.6B &\n"
+    train = "trl grpo --model_name_or_path Qwen/Qwen3-0.6B --use_vllm True --vllm_mode server"
+    found = imported({"run.sh": server + train})
+    assert found.launch and found.launch.program == "trl grpo"
+    assert found.reading.plan["rollout"] == "vllm-separate"
+
+
+OWN_PARSER = """import argparse
+from trl import GRPOConfig, GRPOTrainer
+parser = argparse.ArgumentParser()
+parser.add_argument("--policy", default="Qwen/Qwen3-0.6B")
+parser.add_argument("--responses", type=int, default=8)
+parser.add_argument("--longest", type=int, default=256)
+parser.add_argument("--utilization", type=float)
+parser.add_argument("--max_steps", type=int, default=9)
+args = parser.parse_args()
+GRPOTrainer(model=args.policy, args=GRPOConfig(num_generations=args.responses, use_vllm=True,
+    max_completion_length=args.longest, vllm_gpu_memory_utilization=args.utilization or 0.25))
+"""
+
+
+def test_a_script_with_a_parser_of_its_own() -> None:
+    run = "python train.py --responses 4 --max_steps 7"
+    found = imported({"run.sh": run, "train.py": OWN_PARSER})
+    fields = ("model", "responses_per_prompt", "response_tokens", "gpu_memory_utilization")
+    assert [found.reading.plan[name] for name in fields] == ["Qwen/Qwen3-0.6B", 4, 256, 0.25]
+    # TRL is told of no steps, whatever the script calls so.
+    assert "steps" in found.asks
+    assert [one.name for one in found.reading.unknown] == ["--max_steps"]
+    found = imported({"run.sh": f"{run} --utilization 0.5", "train.py": OWN_PARSER})
+    assert found.reading.plan["gpu_memory_utilization"] == 0.5
+
+
+BY_DATACLASSES = """import torch
+from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser, get_peft_config
+script_args, training_args, model_args = TrlParser(
+    (ScriptArguments, GRPOConfig, ModelConfig)).parse_args_and_config()
+dtype = model_args.dtype if model_args.dtype == "auto" else getattr(torch, model_args.dtype)
+training_args.model_init_kwargs = dict(
+    dtype=dtype, attn_implementation=model_args.attn_implementation)
+trainer = {}(model=model_args.model_name_or_path, args=training_args,
+    train_dataset=load_dataset(script_args.dataset_name), peft_config=get_peft_config(model_args))
+"""
+
+
+def test_a_script_that_trls_own_parser_reads_the_command_for() -> None:
+    run = (
+        "accelerate launch --num_processes 2 mine.py --model_name_or_path Qwen/Qwen3-0.6B "
+        "--dtype bfloat16 --num_generations 4 --report_to trackio --num_train_epochs 1"
+    )
+    found = imported({"run.sh": run, "mine.py": BY_DATACLASSES.format("GRPOTrainer")})
+    fields = ("method", "model", "gpus", "responses_per_prompt")
+    assert [found.reading.plan[name] for name in fields] == ["grpo", "Qwen/Qwen3-0.6B", 2, 4]
+    assert not found.reading.unknown and not [one for one in found.reading.beyond if one.given]
+    assert "steps" in found.asks
+    other = imported({"run.sh": run, "mine.py": BY_DATACLASSES.format("BCOTrainer")})
+    assert other.plan is None and "BCOTrainer is not planned yet" in other.notes[0]
+
+
 def test_a_launcher_s_file_alone_asks_for_its_script() -> None:
     found = imported({"fsdp.yaml": TRL["fsdp.yaml"]})
     assert found.plan is None

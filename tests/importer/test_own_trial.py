@@ -74,7 +74,7 @@ def test_it_is_kept_as_itself_and_stands_beside_the_plan() -> None:
     assert "steps" in as_json(found)["measured"][0]
     assert len(json.dumps(as_json(found), default=str)) < 60_000
     changed = found.plan.changed(prompts_per_step=2 * found.plan.prompts_per_step)
-    assert "prompts_per_step" in rewritten(found, changed).notes[0]
+    assert "None of these files starts a run" in rewritten(found, changed).notes[0]
 
 
 def test_the_printed_table_comes_back_as_far_as_it_goes() -> None:

@@ -152,3 +152,48 @@ def test_a_place_counts_lines_as_python_does(line: str) -> None:
     place = call.givens[0].place
     assert place and place.line == 2
     assert edited({"run.py": text}, [Change(place, 16)])["run.py"] == f"{line}GRPOConfig(r=16)\n"
+
+
+PARSED = """from trl import GRPOConfig, GRPOTrainer
+def build():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--num-generations", type=int, default=2)
+    parser.add_argument("-b", "--beta")
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    settings = dict(num_generations=args.num_generations, max_completion_length=512)
+    settings["beta"] = args.beta or 0.1
+    if args.quick:
+        settings["max_steps"] = 3
+    training_args = GRPOConfig(**settings)
+    training_args.model_init_kwargs = {"dtype": "bfloat16", "revision": args.revision}
+"""
+
+
+def test_what_a_script_declares_and_hands_on_is_followed() -> None:
+    declared = {
+        one.name: (one.value, [each.default for each in one.opens])
+        for each in read_python(PARSED, "train.py")
+        if each.name == "parser.add_argument"
+        for one in each.givens
+    }
+    none: tuple[None, list[str]] = (None, [])
+    assert declared == {"num_generations": (2, ["2"]), "beta": none, "quick": (False, ["False"])}
+    said = {one.name: one for one in call(PARSED, "GRPOConfig").givens}
+    assert {name: one.value for name, one in said.items() if known(one.opens)} == {
+        "max_completion_length": 512,
+        "beta": 0.1,
+        "max_steps": 3,
+    }
+    assert [one.name for one in said["num_generations"].opens] == ["args.num_generations"]
+    assert [(one.name, one.default) for one in said["beta"].opens] == [("args.beta", "0.1")]
+    assert [one.name for one in said["max_steps"].opens] == ["args.quick"]
+    changed = {one.name: one.value for one in call(PARSED, "training_args").givens}
+    assert changed["model_init_kwargs.dtype"] == "bfloat16"
+
+
+def test_a_mapping_that_is_no_longer_known_is_open() -> None:
+    text = "a = dict(beta=0)\nfor a in b:\n    pass\nc = dict(x=1)\nc[d] = 2\n"
+    for name in "ac":
+        (given,) = call(f"{text}GRPOConfig(**{name})", "GRPOConfig").givens
+        assert given.name == "**" and not known(given.opens)

@@ -178,7 +178,7 @@ def _model(one: Given) -> Given:
 
 def _reads(row: Setting) -> bool:
     """What only an export says is no setting of a reader."""
-    return bool(row.fields or row.otherwise) and row.name not in no_effect()
+    return bool(row.fields) or bool(row.otherwise and row.name not in no_effect())
 
 
 def _beside(files: Files, path: str) -> Sequence[Given]:

@@ -29,6 +29,7 @@ def handed_on(
         told: flags of the command.
         known: names of settings.
     """
+    told = [*told]
     flags = {one.name: one for one in told}
     declared = {each[1]: one for one in script if (each := DECLARED.fullmatch(one.name))}
     taken: set[str] = set()
@@ -36,24 +37,31 @@ def handed_on(
     for one in script:
         if DECLARED.fullmatch(one.name) or (not declared and _repeats(one, known)):
             continue
-        name = _parsed(one)
-        if name in flags and name in declared:
-            taken.add(name)
-        elif name in declared and declared[name].value is None and not declared[name].opens:
-            continue  # nobody says it: the setting's own default
-        source = flags.get(name, declared[name]) if name in declared else one
-        found.append(replace(source, name=one.name))
+        # An expression of arguments is what it is listed as; they are no settings besides.
+        taken |= {each[1] for word in one.opens for each in OF_PARSER.finditer(word.name)}
+        name, falls_back = _parsed(one)
+        if name not in declared:
+            found.append(one)
+            continue
+        source = flags.get(name, declared[name])
+        if source.value or source.opens or name in flags:
+            found.append(replace(source, name=one.name))
+        elif falls_back:
+            found.append(one)  # nobody says it, so the setting has its own default otherwise
     # What a script takes for itself is no setting, whatever it is called.
-    left = (one for one in told if one.name not in taken)
+    left = (one for one in told if one.name not in taken & {*declared})
     own = [replace(one, name=f"--{one.name}") if one.name in declared else one for one in left]
     return found, own
 
 
-def _parsed(one: Given) -> str:
-    """The argument that an open value is; empty of anything else."""
-    asked = [each.name for each in one.opens if each.default is None]
-    found = OF_PARSER.fullmatch(asked[0]) if len(asked) == 1 else None
-    return found[1] if found and str(one.value) == asked[0] else ""
+def _parsed(one: Given) -> tuple[str, bool]:
+    """The argument that a value is, and whether the script has another for want of it."""
+    parsed = [each for each in one.opens if OF_PARSER.fullmatch(each.name)]
+    if len(parsed) != 1 or len(one.opens) != 1:
+        return "", False
+    whole, default = parsed[0].name, parsed[0].default
+    known = default is not None or str(one.value) == whole
+    return whole.rpartition(".")[2] if known else "", default is not None
 
 
 def _repeats(one: Given, known: Collection[str]) -> bool:
