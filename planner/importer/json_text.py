@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from typing import Any
 
 from planner.importer.given import Document, Given, Place, UnreadableError, bounded
@@ -41,20 +42,20 @@ class _Reader:
         self.text, self.name = text, name
         self.givens: dict[str, Given] = {}
         self.ends: dict[str, Place] = {}
-        self.counted = self.line = 0
+        self.breaks = [found.start() for found in re.finditer("\n", text)]
+
+    def line(self, at: int) -> int:
+        return bisect_left(self.breaks, at) + 1
 
     def error(self, at: int, message: str) -> UnreadableError:
-        return UnreadableError(self.name, self.text.count("\n", 0, at) + 1, message)
+        return UnreadableError(self.name, self.line(at), message)
 
     def blank(self, at: int) -> int:
         found = BLANK.match(self.text, at)
         return found.end() if found else at
 
     def place(self, start: int, end: int, form: str) -> Place:
-        self.line += self.text.count("\n", self.counted, start) if start > self.counted else 0
-        line = self.line if start >= self.counted else self.text.count("\n", 0, start)
-        self.counted = max(self.counted, start)
-        return Place(self.name, line + 1, start, end, (form,))
+        return Place(self.name, self.line(start), start, end, (form,))
 
     def object(self, at: int, prefix: str | None, depth: int) -> tuple[dict[str, Any], int]:
         """An object and where it ends; under a prefix its values are settings."""

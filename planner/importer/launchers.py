@@ -1,19 +1,16 @@
 """What starts programs: ``torchrun``, ``accelerate launch``, ``srun``, ``uv run``, ``python -m``.
 
-A command is taken out of its launchers one after the other. An option of a launcher takes the next
-word unless it is a flag: of those that a run is started with, flags are listed (read from their
-parsers in torch 2.13, accelerate 1.15; Slurm 25.05's, DeepSpeed 0.19's and uv 0.9's from their
-manuals); of those that only stand in front, options that take a word.
+An option of a launcher takes the next word unless it is a flag: of those that a run is started
+with, flags are listed (read from their parsers in torch 2.13, accelerate 1.15; Slurm 25.05's,
+DeepSpeed 0.19's and uv 0.9's from their manuals); of those that only stand in front, options that
+take a word.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-
-from planner.importer.given import Given, Launch, Word
 
 
 def _set(text: str) -> frozenset[str]:
@@ -34,6 +31,14 @@ class Launcher:
     """Whether what follows is a script for Python."""
     counts: bool = True
     """Whether whoever reads a plan has to know it."""
+
+    def is_flag(self, text: str) -> bool:
+        """Whether an option does not take the next word; ``-N4`` and ``--nodes=4`` have theirs."""
+        if "=" in text:
+            return True
+        if self.flags is None:
+            return text not in self.valued
+        return text in self.flags or (len(text) > 2 and text[1] != "-")
 
 
 TORCHRUN = Launcher(
@@ -158,227 +163,3 @@ RAN_ANYWAY = _set(
     "huggingface-cli hf wandb conda scontrol docker"
 )
 """Of these none is a training run, whatever launches it."""
-MATTER = re.compile(
-    r"(PYTORCH\w*ALLOC_CONF|NCCL_\w+|RCCL_\w+|(CUDA|HIP|ROCR|ASCEND_RT|ZE_AFFINITY)_?VISIBLE_DEVICES"
-    r"|CUDA_LAUNCH_BLOCKING|CUDA_DEVICE_MAX_CONNECTIONS|CUBLAS_WORKSPACE_CONFIG|TORCH_NCCL_\w+"
-    r"|VLLM_\w+|SGLANG_\w+|RAY_\w+|OMP_NUM_THREADS|ACCELERATE_\w+|WORLD_SIZE|LOCAL_WORLD_SIZE"
-    r"|N?NODES|NUM_NODES|NODE_COUNT|N?GPUS?(_PER_NODE)?|NPROC_PER_NODE|TORCHDYNAMO_\w+|MALLOC_\w+)$"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What a command starts, once its launchers are off."""
-
-    program: str | None
-    """None: a shell, which reads ``arguments`` as one is started with."""
-    arguments: tuple[Word, ...]
-    launchers: tuple[tuple[str, tuple[Word, ...]], ...]
-    environment: Mapping[str, Word]
-
-
-def started(words: tuple[Word, ...], commands: Iterable[str] = ()) -> Started | None:
-    """The program that these words start; None for whatever trains nothing.
-
-    Args:
-        words: the command.
-        commands: names of further programs that are started by ``name subcommand``.
-    """
-    known = COMMANDS | set(commands)
-    launchers: list[tuple[str, tuple[Word, ...]]] = []
-    environment: dict[str, Word] = {}
-    while words:
-        found = _launcher(words)
-        if found is None:
-            break
-        name, options, words, python = found
-        shown = options
-        if name == "env":
-            shown = tuple(one for one in options if not _assigned(one))
-            environment |= {_assigned(one): _value(one) for one in options if _assigned(one)}
-        if LAUNCHERS[tuple(name.split())].counts:
-            launchers.append((name, shown))
-        if python and words:
-            return Started(words[0].text, words[1:], tuple(launchers), environment)
-    if not words:
-        return None
-    head = PurePosixPath(words[0].text).name
-    if PYTHON.search(head):
-        return _python(words[1:], tuple(launchers), environment, commands)
-    if launchers and launchers[-1][0] == "sbatch":
-        return Started(None, words, tuple(launchers), environment)
-    if head in SHELLS:
-        return Started(None, words[1:], tuple(launchers), environment)
-    if head.endswith(".py"):
-        return Started(words[0].text, words[1:], tuple(launchers), environment)
-    if head in known and len(words) > 1:
-        program = f"{head} {words[1].text}"
-        return Started(program, words[2:], tuple(launchers), environment)
-    if launchers and head not in RAN_ANYWAY and not head.startswith("-"):
-        return Started(words[0].text, words[1:], tuple(launchers), environment)
-    return None
-
-
-def _assigned(word: Word) -> str:
-    found = re.match(r"([A-Za-z_]\w*)=", word.text)
-    return found[1] if found else ""
-
-
-def _value(word: Word) -> Word:
-    return word.part(word.text.index("=") + 1)
-
-
-def _launcher(
-    words: tuple[Word, ...],
-) -> tuple[str, tuple[Word, ...], tuple[Word, ...], bool] | None:
-    """The launcher's name, its own words, what follows, and whether that is a Python script."""
-    texts = (PurePosixPath(words[0].text).name, *(word.text for word in words[1:3]))
-    name = next((name for name in LAUNCHERS if texts[: len(name)] == name), None)
-    if name is None:
-        return None
-    launcher, at = LAUNCHERS[name], len(name)
-    first, python = at, launcher.runs_python
-    while at < len(words):
-        text = words[at].text
-        if name == ("env",) and _assigned(words[at]):
-            at += 1
-        elif not text.startswith("-") or text == "-" or text == "--":
-            break
-        else:
-            if text in ("--no-python", "--no_python"):
-                python = False
-            if name == ("uv", "run") and text in ("-m", "--module"):
-                break
-            at += 1 if _is_flag(launcher, text) else 2
-    options, rest = words[first:at], words[at:]
-    if rest and rest[0].text == "--":
-        rest = rest[1:]
-    if name == ("uv", "run") and rest and rest[0].text in ("-m", "--module"):
-        rest = (Word("python"), *rest)
-    return " ".join(name), options, rest[launcher.operands :], python
-
-
-def _is_flag(launcher: Launcher, text: str) -> bool:
-    """Whether an option does not take the next word; ``-N4`` and ``--nodes=4`` have theirs."""
-    if "=" in text:
-        return True
-    if launcher.flags is None:
-        return text not in launcher.valued
-    return text in launcher.flags or (len(text) > 2 and text[1] != "-")
-
-
-def _python(
-    words: tuple[Word, ...],
-    launchers: tuple[tuple[str, tuple[Word, ...]], ...],
-    environment: Mapping[str, Word],
-    commands: Iterable[str],
-) -> Started | None:
-    at = 0
-    while at < len(words) and words[at].text.startswith("-") and words[at].text != "-":
-        text = words[at].text
-        if text.startswith("-c") or text in ("--version", "-V", "-h", "--help"):
-            return None
-        if re.fullmatch(r"-[A-Za-z]*m", text):
-            break
-        at += 2 if text in PYTHON_VALUED else 1
-    if at >= len(words):
-        return Started("-", (), launchers, environment)
-    if not words[at].text.startswith("-") or words[at].text == "-":
-        return Started(words[at].text, words[at + 1 :], launchers, environment)
-    if at + 1 >= len(words):
-        return None
-    module, rest = words[at + 1].text, words[at + 2 :]
-    if module in MODULES:
-        inner = started((*map(Word, MODULES[module]), *rest), commands)
-        if inner is None:
-            return None
-        return Started(
-            inner.program,
-            inner.arguments,
-            (*launchers, *inner.launchers),
-            {**environment, **inner.environment},
-        )
-    return Started(module, rest, launchers, environment)
-
-
-def options(name: str, words: tuple[Word, ...]) -> dict[str, Word]:
-    """A launcher's options by their names: ``--a=b``, ``--a b``, ``-N 4``, ``-N4``; a flag: itself.
-
-    Dashes inside of names are underscores; the last of two stands.
-    """
-    launcher = LAUNCHERS.get(tuple(name.split()), SLURM)
-    found: dict[str, Word] = {}
-    at = 0
-    while at < len(words):
-        word, text = words[at], words[at].text
-        at += 1
-        if not text.startswith("-"):
-            continue
-        key = text.split("=", 1)[0]
-        value = word
-        if "=" in text:
-            value = word.part(len(key) + 1)
-        elif len(text) > 2 and text[1] != "-" and text[1:].strip("0123456789") == text[1]:
-            key, value = text[:2], word.part(2)
-        elif not _is_flag(launcher, text) and at < len(words):
-            value = words[at]
-            at += 1
-        found[key[:2] + key[2:].replace("-", "_")] = value
-    return found
-
-
-SIZES: tuple[tuple[str, str, str], ...] = (
-    ("torchrun", "--nnodes", "nodes"),
-    ("torchrun", "--nproc_per_node", "processes_per_node"),
-    ("accelerate launch", "--num_machines", "nodes"),
-    ("accelerate launch", "--num_processes", "processes"),
-    ("accelerate launch", "--config_file", "launcher_file"),
-    ("deepspeed", "--num_nodes", "nodes"),
-    ("deepspeed", "--num_gpus", "processes_per_node"),
-    ("deepspeed", "--include", "devices"),
-    ("mpirun", "-np", "processes"),
-    ("mpirun", "-n", "processes"),
-    *(
-        (slurm, option, name)
-        for slurm in ("sbatch", "srun")
-        for option, name in (
-            ("-N", "nodes"),
-            ("--nodes", "nodes"),
-            ("-n", "processes"),
-            ("--ntasks", "processes"),
-            ("--ntasks_per_node", "processes_per_node"),
-            ("--gpus_per_node", "gpus_per_node"),
-            ("-G", "gpus"),
-            ("--gpus", "gpus"),
-            ("--gres", "gpus_per_node"),
-            ("--mem", "host_ram_per_node"),
-            ("--cpus_per_task", "cpus_per_process"),
-        )
-    ),
-)
-"""Options that say how large a run is: launcher, option, and what it counts."""
-
-
-def sizes(launch: Launch) -> tuple[Given, ...]:
-    """How many nodes and processes the launchers start, the innermost last.
-
-    ``--gres=gpu:h100:8`` counts its last part; each value is the text that is written.
-    """
-    found = []
-    for name, words in launch.launchers:
-        said = options(name, words)
-        for launcher, option, counts in SIZES:
-            word = said.get(option)
-            if launcher != name.replace("mpiexec", "mpirun") or word is None:
-                continue
-            if option == "--gres" and not word.text.startswith("gpu"):
-                continue
-            if counts in ("gpus_per_node", "gpus"):
-                word = word.part(word.text.rfind(":") + 1)
-            found.append(Given(counts, word.text, word.place, word.opens))
-    return tuple(found)
-
-
-def variables_that_matter(launch: Launch) -> dict[str, Word]:
-    """Of a command's variables those that move memory, seconds or the size of the run."""
-    return {name: word for name, word in launch.environment.items() if MATTER.match(name)}

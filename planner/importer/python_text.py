@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import ast
-import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
+from planner.importer.python_values import OpenError, Value, Values, dotted
 
 MOST_CHARACTERS = 400_000
-MOST_DEPTH = 60
-MOST_DIGITS = 64
-"""Bits of an integer that arithmetic may make, and characters of a text in thousands."""
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
-ACTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-
-
-class _OpenError(Exception):
-    def __init__(self, opens: tuple[Open, ...]) -> None:
-        super().__init__()
-        self.opens = opens
-
-
-class _Value:
-    """What an expression makes, and where that stands."""
-
-    def __init__(self, value: Any, place: Place | None, opens: tuple[Open, ...] = ()) -> None:
-        self.value, self.place, self.opens = value, place, opens
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -69,34 +43,17 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
     return tuple(reader.calls)
 
 
-class _Reader:
+class _Reader(Values):
+    """Follows statements, and gathers calls."""
+
     def __init__(self, text: str, name: str) -> None:
-        self.text, self.name = text, name
-        self.lines = [0]
-        for line in text.splitlines(keepends=True):
-            self.lines.append(self.lines[-1] + len(line))
-        self.ascii = text.isascii()
-        self.known: dict[str, _Value] = {}
-        self.imported: set[str] = set()
+        super().__init__(text, name)
         self.calls: list[Call] = []
-
-    def at(self, line: int, column: int) -> int:
-        """The character of a line and a column in bytes."""
-        start = self.lines[line - 1]
-        if self.ascii:
-            return start + column
-        whole = self.text[start : self.lines[line]].encode("utf-8", "surrogatepass")
-        return start + len(whole[:column].decode("utf-8", "surrogatepass"))
-
-    def place(self, node: ast.expr) -> Place:
-        start = self.at(node.lineno, node.col_offset)
-        end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
-        form = "python'" if self.text.startswith("'", start) else "python"
-        return Place(self.name, node.lineno, start, end, (form,))
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements in their order; what a branch, loop or function assigns stands behind it."""
         for node in body:
+            self.effort.reach(self, self.lines[node.lineno - 1])
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     self.imported.add((alias.asname or alias.name).split(".")[0])
@@ -113,15 +70,15 @@ class _Reader:
                 for target in _targets(node):
                     self.forget(target)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                outside = dict(self.known)
+                outside = self.before()
                 self.parameters(node.args)
                 self.block(node.body)
                 self.known = outside
                 continue
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
-                if isinstance(inner, list):
-                    before = dict(self.known)
+                if inner and isinstance(inner, list):
+                    before = self.before()
                     self.block(inner)
                     if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
                         self.differing(before, node)
@@ -130,6 +87,11 @@ class _Reader:
             for case in getattr(node, "cases", ()):
                 self.block(case.body)
 
+    def before(self) -> dict[str, Value]:
+        """What is known, to be looked at again behind a branch."""
+        self.effort.spend(len(self.known) // 64)
+        return dict(self.known)
+
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)
         return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
@@ -137,7 +99,7 @@ class _Reader:
     def found(self, tree: ast.AST) -> None:
         """Calls in an expression, outermost first."""
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and (name := _dotted(node.func)):
+            if isinstance(node, ast.Call) and (name := dotted(node.func)):
                 last = name.rpartition(".")[2]
                 if CALLS.search(last) or last in OTHERS:
                     self.calls.append(self.call(name, node))
@@ -151,18 +113,16 @@ class _Reader:
                 givens.extend(self.spread(keyword.value))
         stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
         last = max((self.place(one).end for one in self.arguments(node)), default=stop)
-        if not self.arguments(node):
-            last = stop
-        line = self.text.count("\n", 0, last) + 1
-        return Call(name, tuple(givens), Place(self.name, line, last, last, ("python argument",)))
+        end = Place(self.name, self.line(last), last, last, ("python argument",))
+        return Call(name, tuple(givens), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
 
     def given(self, name: str, node: ast.expr) -> Given:
         try:
-            made = self.value(node, 0)
-        except _OpenError as error:
+            made = self.value(node)
+        except OpenError as error:
             shown = self.text[self.place(node).start : self.place(node).end][:200]
             return Given(name, shown, self.place(node), error.opens)
         return Given(name, made.value, made.place, made.opens)
@@ -193,9 +153,9 @@ class _Reader:
             self.forget(target)
             return
         try:
-            self.known[target.id] = self.value(node, 0)
-        except _OpenError as error:
-            self.known[target.id] = _Value(None, None, error.opens)
+            self.known[target.id] = self.value(node)
+        except OpenError as error:
+            self.known[target.id] = Value(None, None, error.opens)
 
     def combined(self, node: ast.AugAssign) -> None:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
@@ -208,12 +168,12 @@ class _Reader:
         itself = isinstance(target, ast.Name | ast.Tuple | ast.List)
         for one in ast.walk(target):
             if isinstance(one, ast.Name) and (itself or one.id in self.known):
-                self.known[one.id] = _Value(None, None, (self.open(one),))
+                self.known[one.id] = Value(None, None, (self.open(one),))
 
     def parameters(self, arguments: ast.arguments) -> None:
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))):
-            self.known[one.arg] = _Value(None, None, (Open(one.arg),))
+            self.known[one.arg] = Value(None, None, (Open(one.arg),))
         plain = [*arguments.posonlyargs, *arguments.args]
         plain = plain[len(plain) - len(arguments.defaults) :]
         defaults: list[tuple[ast.arg, ast.expr | None]] = [
@@ -226,9 +186,9 @@ class _Reader:
             made = self.given(argument.arg, node)
             if all(each.default is not None for each in made.opens):
                 opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
-                self.known[argument.arg] = _Value(made.value, made.place, opens)
+                self.known[argument.arg] = Value(made.value, made.place, opens)
 
-    def differing(self, before: Mapping[str, _Value], node: ast.stmt) -> None:
+    def differing(self, before: Mapping[str, Value], node: ast.stmt) -> None:
         """What a branch changed rests on whether it is taken."""
         test = getattr(node, "test", None) or getattr(node, "iter", None)
         shown = ast.unparse(test)[:200] if test is not None else "try"
@@ -238,107 +198,7 @@ class _Reader:
             if before.get(name) is not value and not any(o.name == shown for o in value.opens):
                 known = all(one.default is not None for one in value.opens)
                 one = Open(shown, "True" if known else None)
-                self.known[name] = _Value(value.value, value.place, (*value.opens, one))
-
-    def open(self, node: ast.expr, default: str | None = None) -> Open:
-        place = self.place(node)
-        return Open(self.text[place.start : place.end][:200], default, place)
-
-    def value(self, node: ast.expr, depth: int) -> _Value:
-        """What an expression makes; raises _OpenError where that is not in the text."""
-        if depth > MOST_DEPTH:
-            raise UnreadableError(self.name, node.lineno, "it is nested too deeply to be read.")
-        place = self.place(node)
-        if isinstance(node, ast.Constant):
-            return _Value(node.value, place)
-        if isinstance(node, ast.Name):
-            return self.named(node)
-        if isinstance(node, ast.Attribute):
-            dotted = _dotted(node)
-            if dotted and dotted.split(".")[0] in self.imported:
-                return _Value(dotted, place)
-            raise _OpenError((self.open(node),))
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            made = [self.value(one, depth + 1) for one in node.elts]
-            kind = list if isinstance(node, ast.List) else tuple
-            return _Value(kind(one.value for one in made), place, _opens(made))
-        if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
-            values = [self.value(one, depth + 1) for one in node.values]
-            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
-            made_of = dict(zip(keys, (one.value for one in values), strict=True))
-            return _Value(made_of, place, _opens(values))
-        if isinstance(node, ast.UnaryOp | ast.BinOp):
-            return self.calculated(node, depth)
-        if isinstance(node, ast.JoinedStr):
-            return self.joined(node, depth)
-        if isinstance(node, ast.Call):
-            return self.called(node, depth)
-        raise _OpenError((self.open(node),))
-
-    def named(self, node: ast.Name) -> _Value:
-        known = self.known.get(node.id)
-        if known is None:
-            if node.id in self.imported:
-                return _Value(node.id, self.place(node))
-            raise _OpenError((self.open(node),))
-        if any(one.default is None for one in known.opens):
-            raise _OpenError(known.opens)
-        return known
-
-    def calculated(self, node: ast.UnaryOp | ast.BinOp, depth: int) -> _Value:
-        place = self.place(node)
-        try:
-            if isinstance(node, ast.UnaryOp):
-                one = self.value(node.operand, depth + 1)
-                if isinstance(node.op, ast.USub) and isinstance(one.value, int | float):
-                    literal = isinstance(node.operand, ast.Constant)
-                    return _Value(-one.value, place if literal else None, one.opens)
-                if isinstance(node.op, ast.Not):
-                    return _Value(not one.value, None, one.opens)
-                raise _OpenError((self.open(node),))
-            left, right = self.value(node.left, depth + 1), self.value(node.right, depth + 1)
-            act = ACTS.get(type(node.op))
-            if act is None or not _small(node.op, left.value, right.value):
-                raise _OpenError((self.open(node),))
-            alone = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
-            made = act(left.value, right.value)
-            return _Value(made, place if alone else None, _opens([left, right]))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise _OpenError((self.open(node),)) from error
-
-    def joined(self, node: ast.JoinedStr, depth: int) -> _Value:
-        text, opens = "", tuple[Open, ...]()
-        for part in node.values:
-            if isinstance(part, ast.Constant):
-                text += str(part.value)
-                continue
-            if not isinstance(part, ast.FormattedValue) or part.format_spec:
-                raise _OpenError((self.open(node),))
-            if part.conversion != -1:
-                raise _OpenError((self.open(node),))
-            made = self.value(part.value, depth + 1)
-            if len(text) > 1000 * MOST_DIGITS:
-                raise _OpenError((self.open(node),))
-            text, opens = text + str(made.value), (*opens, *made.opens)
-        return _Value(text, None, opens)
-
-    def called(self, node: ast.Call, depth: int) -> _Value:
-        """``os.environ.get("X", "y")`` and conversions of it; nothing is ever called."""
-        name = _dotted(node.func)
-        if name in ("int", "float", "str", "bool") and len(node.args) == 1 and not node.keywords:
-            one = self.value(node.args[0], depth + 1)
-            try:
-                if isinstance(one.value, str) and len(one.value) > MOST_DIGITS and name != "str":
-                    raise ValueError
-                made = {"int": int, "float": float, "str": str, "bool": bool}[name](one.value)
-            except (TypeError, ValueError, OverflowError) as error:
-                raise _OpenError((self.open(node),)) from error
-            return _Value(made, one.place if name == "str" else None, one.opens)
-        if name in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
-            variable, default = (self.value(one, depth + 1) for one in node.args)
-            one_open = Open(str(variable.value), str(default.value), default.place)
-            return _Value(default.value, default.place, (*default.opens, one_open))
-        raise _OpenError((self.open(node),))
+                self.known[name] = Value(value.value, value.place, (*value.opens, one))
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:
@@ -347,26 +207,3 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
         return [node.target]
     items = getattr(node, "items", ())
     return [item.optional_vars for item in items if item.optional_vars]
-
-
-def _dotted(node: ast.AST) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute) and len(parts) < 20:
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _opens(values: list[_Value]) -> tuple[Open, ...]:
-    return tuple(dict.fromkeys(one for value in values for one in value.opens))
-
-
-def _small(act: ast.operator, left: Any, right: Any) -> bool:
-    """Whether the result stays a number or a text that anyone would write."""
-    if isinstance(left, str) and isinstance(right, str):
-        return isinstance(act, ast.Add) and len(left) + len(right) <= 1000 * MOST_DIGITS
-    if not all(isinstance(one, int | float) for one in (left, right)):
-        return False
-    if isinstance(act, ast.Pow):
-        return bool(abs(right) <= MOST_DIGITS and abs(left) <= 2**16)
-    return all(not isinstance(one, int) or one.bit_length() <= 4096 for one in (left, right))

@@ -97,14 +97,12 @@ class _Reader:
             raise UnreadableError(self.name, line, "an alias stands inside of what it repeats.")
 
     def mapping(self, node: Any, prefix: str) -> None:
-        import yaml
-
         self.counted(node)
         self.open.add(id(node))
         self.ends[prefix.rstrip(".")] = self.end(node)
         for key, value in self.pairs(node):
             name = f"{prefix}{key}"
-            if isinstance(value, yaml.MappingNode) and value.value:
+            if value.id == "mapping" and value.value:
                 self.mapping(value, f"{name}.")
                 continue
             given = Given(name, self.value(value), self.place(value))
@@ -114,21 +112,19 @@ class _Reader:
 
     def pairs(self, node: Any) -> Iterator[tuple[str, Any]]:
         """Keys and values; what ``<<`` brings in comes before what stands there itself."""
-        import yaml
-
         merged: list[Any] = []
         own: list[tuple[str, Any]] = []
         for key, value in node.value:
             self.counted(key)
-            if not isinstance(key, yaml.ScalarNode):
+            if key.id != "scalar":
                 line = key.start_mark.line + 1
                 raise UnreadableError(self.name, line, "a key is no single word.")
             if key.tag == "tag:yaml.org,2002:merge":
-                merged.extend(value.value if isinstance(value, yaml.SequenceNode) else [value])
+                merged.extend(value.value if value.id == "sequence" else [value])
             else:
                 own.append((key.value, value))
         for one in reversed(merged):
-            if isinstance(one, yaml.MappingNode):
+            if one.id == "mapping":
                 self.counted(one)
                 self.open.add(id(one))
                 yield from self.pairs(one)
@@ -136,14 +132,12 @@ class _Reader:
         yield from own
 
     def value(self, node: Any) -> Any:
-        import yaml
-
         self.counted(node)
         self.open.add(id(node))
         try:
-            if isinstance(node, yaml.SequenceNode):
+            if node.id == "sequence":
                 return [self.value(one) for one in node.value]
-            if isinstance(node, yaml.MappingNode):
+            if node.id == "mapping":
                 return {key: self.value(value) for key, value in self.pairs(node)}
             return self.scalar(node)
         finally:

@@ -19,6 +19,7 @@ from planner.importer.yaml_text import read_yaml
 
 MOST_SECONDS = 2
 """Of the processor; one is promised on a machine that does nothing else."""
+BACKSLASH = "\\"
 SHELL = {
     "many words": "python " + "a " * 59_000,
     "doubling": "A=xxxxxxxxxx\n" + "A=$A$A\n" * 60 + "python $A",
@@ -49,6 +50,22 @@ SHELL = {
     "ands": "true && " * 14_000 + "python a",
     "branches": "if false; then :; " + "elif false; then :; " * 5_000 + "fi; python a",
     "tests": "[[ " * 39_000,
+    "expressions": f"X={'a' * 200}\n" + "[[ $X =~ a*a*a*b ]]\n" * 1_500 + "python a",
+    "may or may not": f"X={'a' * 60}\n[[ $X =~ {'a?' * 60}{'a' * 60} ]]\npython a",
+    "alternatives": f"X={'a' * 60}\n[[ $X =~ ^{'(a|a)' * 35}b ]]\npython a",
+    "alternatives again": f"X={'a' * 190}\n[[ $X =~ ^(a|a)*b ]]\npython a",
+    "nothing again": "X=a\n[[ $X =~ (|){60}b ]]\npython a",
+    "nothing many times": "X=a\n[[ $X =~ ^(){99999999}b ]]\npython a",
+    "backslashes again": f"X='{BACKSLASH * 190}'\n[[ $X =~ ^{(BACKSLASH * 2 + '*') * 30}b ]]",
+    "many brackets": "case x in " + "|".join(f"[{one:05}]" for one in range(14_000)) + ") ;; esac",
+    "not not": "[[ " + "! " * 50_000 + "a ]]",
+    "words in parentheses": "[ " + "'(' " * 20_000 + "a ]",
+    "printed twice": "echo a > f\n" + "cat f f > g; cat g g > f\n" * 60 + "python a",
+    "printed again": "echo " + "a " * 20_000 + "> f\n" + "cat f > g\n" * 2_000 + "python a",
+    "separators": "A=b\nIFS=" + "x" * 90_000 + "\npython " + "$A " * 6_000,
+    "parts": "b=1\nA=" + "$b" * 10_000 + "\n" + "echo ${A:1:1}\n" * 2_500 + "python a",
+    "tabs": "cat > f <<-E\n" + "\t$a\n" * 25_000 + "\tE\npython f",
+    "headers": ("#SBATCH " + "{a,b}" * 10 + "\n") * 2_000 + "python a",
 }
 
 
@@ -59,6 +76,33 @@ def test_a_script_is_read_or_refused_in_time(name: str) -> None:
         read_shell(SHELL[name], "run.sh", {"run.sh": SHELL[name]})
     except UnreadableError as error:
         assert str(error).startswith("run.sh, line ") and len(str(error)) < 300
+    assert time.process_time() - began < MOST_SECONDS
+
+
+LISTS = "a0=[1, 2]\n" + "".join(f"a{one + 1}=[a{one}, a{one}]\n" for one in range(40))
+NAMES = "".join(f"b{one}=1\n" for one in range(15_000))
+OTHERS: dict[str, tuple[Callable[[str, str], object], str]] = {
+    "lists of one list": (read_python, LISTS + "GRPOConfig(x=f'{a40}')"),
+    "a default of lists": (read_python, LISTS + "def f(x=a40):\n GRPOConfig(x=x)"),
+    "many branches": (read_python, NAMES + "if a:\n pass\nelse:\n pass\n" * 10_000),
+    "many functions": (read_python, NAMES + "def f(): pass\n" * 15_000),
+    "one long line": (read_python, "GRPOConfig(é);" * 25_000),
+    "the same again": (
+        read_python,
+        "d={" + ",".join(f"'a{one}':1" for one in range(5_000)) + "}\n" + "dict(**d)\n" * 15_000,
+    ),
+    "many objects": (read_json, "{" + ",\n".join(f'"{one}":{{}}' for one in range(120_000)) + "}"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_texts_are_read_or_refused_in_time(name: str) -> None:
+    read, text = OTHERS[name]
+    began = time.process_time()
+    try:
+        read(text, "file")
+    except UnreadableError as error:
+        assert str(error).startswith("file, line ") and len(str(error)) < 300
     assert time.process_time() - began < MOST_SECONDS
 
 
@@ -76,6 +120,9 @@ def test_reading_takes_little_memory() -> None:
     code = (
         "from pathlib import Path\nfrom planner.importer.shell import read_shell\n"
         "try:\n    read_shell('A=xxxxxxxxxx\\n' + 'A=$A$A\\n' * 60 + 'python $A', 'a', {})\n"
+        "except ValueError:\n    pass\n"
+        "many = 'export a{1..1900}=1 b{1..1900}=1 c{1..1900}=1 d{1..1900}=1 e{1..1900}=1'\n"
+        "try:\n    read_shell(many + '\\n' + 'python a\\n' * 1500, 'a', {})\n"
         "except ValueError:\n    pass\n"
         f"read_shell('python a b\\n' * 1500 + '#' * {MOST_CHARACTERS - 20_000}, 'a', {{}})\n"
         "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"

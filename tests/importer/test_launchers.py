@@ -93,7 +93,7 @@ def test_flags_are_those_of_the_launchers_own_parsers() -> None:
             assert (option in launcher.flags) == flag, option
 
 
-def test_the_size_of_a_run_is_what_its_launchers_say() -> None:
+def test_launchers_keep_their_words_and_their_variables() -> None:
     text = """#!/bin/bash
 #SBATCH --job-name=x
 #SBATCH -N 4
@@ -104,17 +104,18 @@ export NCCL_DEBUG=INFO OTHER=1
 CUDA_VISIBLE_DEVICES=0,1 srun torchrun --nnodes $SLURM_NNODES --nproc-per-node "$N" a.py
 """
     launch = one(text)
-    found = [(given.name, given.value) for given in launchers.sizes(launch)]
-    assert found == [
-        *(("nodes", "4"), ("processes_per_node", "1"), ("gpus_per_node", "8")),
-        *(("nodes", "$SLURM_NNODES"), ("processes_per_node", "8")),
+    assert [(name, [word.text for word in words]) for name, words in launch.launchers] == [
+        ("sbatch", ["--job-name=x", "-N", "4", "--gres=gpu:h100:8", "--ntasks-per-node=1"]),
+        ("srun", []),
+        ("torchrun", ["--nnodes", "$SLURM_NNODES", "--nproc-per-node", "8"]),
     ]
-    place = launchers.sizes(launch)[-1].place
+    _, nodes, _, processes = launch.launchers[-1][1]
+    place = processes.place
     assert place and text[place.start : place.end] == "8" and place.line == 6
-    assert [o.name for o in launchers.sizes(launch)[3].opens] == ["SLURM_NNODES"]
-    matter = launchers.variables_that_matter(launch)
-    assert {name: word.text for name, word in matter.items()} == {
+    assert [o.name for o in nodes.opens] == ["SLURM_NNODES"]
+    assert {name: word.text for name, word in launch.environment.items()} == {
         "NCCL_DEBUG": "INFO",
+        "OTHER": "1",
         "CUDA_VISIBLE_DEVICES": "0,1",
     }
 

@@ -143,3 +143,12 @@ def test_nothing_is_calculated_that_is_large_or_called(value: str) -> None:
 def test_what_is_no_python_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_python(text, "a.py")
+
+
+@pytest.mark.parametrize("line", ["\f\n", "x = '\u2028'\n", "x = 'é\x1c'\n", "x = 1\r"])
+def test_a_place_counts_lines_as_python_does(line: str) -> None:
+    text = f"{line}GRPOConfig(r=8)\n"
+    (call,) = read_python(text, "run.py")
+    place = call.givens[0].place
+    assert place and place.line == 2
+    assert edited({"run.py": text}, [Change(place, 16)])["run.py"] == f"{line}GRPOConfig(r=16)\n"

@@ -105,8 +105,7 @@ class _Expression:
             sign = found[4] or ""
             behind = bool(self.tokens) and self.tokens[-1][0] == "name"
             if sign in ("++", "--") and not behind and not NAMED.match(text, at):
-                self.tokens.append((kind, sign[0], None))
-                sign = sign[0]
+                sign, at = sign[0], at - 1
             self.tokens.append((kind, found[1] or found[2] or sign, subscript))
         self.at, self.depth = 0, 0
         self.read, self.write, self.counts = read, write, True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from planner.importer.shell.parts import Literal, Part
 from planner.importer.shell.source import Source
-from planner.importer.shell.words import Literal, Part
 
 MOST_WORDS = 2_000
 SEQUENCE = re.compile(r"(?:(-?\d+)\.\.(-?\d+)|([a-zA-Z])\.\.([a-zA-Z]))(?:\.\.(-?\d+))?")

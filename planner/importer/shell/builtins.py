@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from planner.importer.given import Open, Piece, Word, of_pieces
-from planner.importer.shell.expansion import Expander, UnknownError
+from planner.importer.shell.evaluation import UnknownError
+from planner.importer.shell.expansion import Expander
+from planner.importer.shell.parts import Assignment, Raw
 from planner.importer.shell.variables import UNSET, State, Variable, open_word, resting
-from planner.importer.shell.words import Assignment, Raw
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -101,8 +102,6 @@ def declare(
             state.assign(name, one.part(len(name) + 1))
         if exports and (known := state.variables.get(name)):
             state.variables[name] = Variable(known.values, known.kind, True)
-        elif exports:
-            continue  # it comes from outside, and goes on as it came
 
 
 def unset(words: Sequence[Word], state: State) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 
-from planner.importer.shell.source import Effort, Source
-from planner.importer.shell.words import META, Raw, Reader
+from planner.importer.effort import Effort
+from planner.importer.shell.parts import Raw
+from planner.importer.shell.source import Source
+from planner.importer.shell.words import META, Reader
 
 PLAIN = re.compile(r"[\w./+-]+|[!{}]", re.A)
 DOCUMENT = re.compile(r"<<(-?)(?!<)[ \t]*")

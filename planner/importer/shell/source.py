@@ -1,4 +1,4 @@
-"""A text that is read as shell, where its characters stand, and how much work it may make."""
+"""A text that is read as shell, and where its characters stand."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from itertools import accumulate
 from planner.importer.given import Place, UnreadableError, Word
 
 MOST_CHARACTERS = 120_000
-MOST_STEPS = 100_000
-"""Pieces, characters and statements looked at: below a second of work."""
 MOST_DEPTH = 40
 """Of functions, sourced files and ``eval`` in each other, and of expansions in expansions."""
 
@@ -63,25 +61,3 @@ class Source:
         """What to raise for something at ``at``."""
         place = self.place(at, at)
         return UnreadableError(self.name, place.line if place else 1, message)
-
-
-class Effort:
-    """How much work was done, over all texts of one reading."""
-
-    def __init__(self) -> None:
-        self.steps = self.at = 0
-        self.source: Source | None = None
-
-    def reach(self, source: Source, at: int) -> None:
-        """A statement that the following work is for."""
-        self.source, self.at = source, at
-
-    def spend(self, steps: int) -> None:
-        """Count work done; raise UnreadableError over the bound."""
-        self.steps += steps
-        if self.steps > MOST_STEPS and self.source:
-            raise self.source.error(
-                self.at,
-                "reading on would take more work than any script for people needs. "
-                "Give the command itself.",
-            )

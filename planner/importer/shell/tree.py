@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from planner.importer.effort import Effort
 from planner.importer.given import Place
 from planner.importer.shell.mask import masked
-from planner.importer.shell.source import Effort, Source
+from planner.importer.shell.source import Source
 
 SIMPLE = frozenset(
     (

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from planner.importer.effort import Effort
 from planner.importer.given import Open, Piece, Place, Word, of_pieces
-from planner.importer.shell.source import Effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class State:
 
     def environment(self) -> dict[str, Word]:
         """What a command sees."""
+        self.effort.spend(len(self.variables) // 8)
         return {
             name: variable.values[0]
             for name, variable in self.variables.items()

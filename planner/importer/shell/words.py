@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from planner.importer.shell.source import MOST_DEPTH, Source
+from planner.importer.shell.closings import Closings
+from planner.importer.shell.parts import (
+    BARE,
+    BRACED_DOUBLE,
+    DOCUMENT,
+    DOUBLE,
+    QUOTED,
+    SINGLE,
+    Arithmetic,
+    Assignment,
+    Command,
+    Literal,
+    Parameter,
+    Part,
+    Raw,
+    Substitution,
+)
 
-BARE, SINGLE, DOUBLE, BRACED, BRACED_DOUBLE, DOCUMENT = "word", "'", '"', "{", '"{', "<<"
-"""How a literal is written, which is also how a new one is written in its place."""
 META = frozenset(" \t\n;&|<>()")
 NAME = re.compile(r"[A-Za-z_]\w*")
 SPECIAL = re.compile(r"[@*#?$!0-9-]")
+NUMBERED = re.compile(r"\d+|[@*#?$!-]")
 ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\[)?")
+KEYED = re.compile(r"\[([^][\n]*)\]=")
 OPERATOR = re.compile(r":?[-=+?]|##?|%%?|/[/#%]?|\^\^?|,,?|@[A-Za-z]|:")
 REDIRECT = re.compile(r"(\d*|&|\{\w+\})(<<<|<<-?|<&|<>|>>|>&|>\||<(?!\()|>(?!\())")
 DECLARES = frozenset(("export", "declare", "local", "readonly", "typeset"))
+PLAIN = re.compile(r"[^\\'\"$`<>|&;()\s]+")
+PLAIN_IN_BRACES = re.compile(r"[^\\'\"$`<>|&;()\s/:]+")
 ESCAPES = {
     **{"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"},
     **{"e": "\x1b", "E": "\x1b", "\\": "\\", "'": "'", '"': '"', "?": "?"},
@@ -25,107 +42,8 @@ ANSI = re.compile(
 )
 
 
-PLAIN = re.compile(r"[^\\'\"$`<>|&;()\s]+")
-PLAIN_IN_BRACES = re.compile(r"[^\\'\"$`<>|&;()\s/:]+")
-KEYED = re.compile(r"\[([^][\n]*)\]=")
-NESTS = re.compile(r"[^\\'\"$`()\[\]{}]+")
-NUMBERED = re.compile(r"\d+|[@*#?$!-]")
-DEFAULTS = re.compile(r"\$\{[#!]?(?:\w+|[@*#?$!-])(?:\[[^]]*\])?:?[-=+?]")
-"""Where an apostrophe in double quotes is one character."""
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """Characters that stand for themselves; ``form`` is how they are written."""
-
-    start: int
-    end: int
-    text: str
-    form: str
-    """Empty: computed."""
-    quoted: bool
-    """Whether it is neither split nor a pattern."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """``$name`` or ``${name[subscript]operator…}``, its argument as a span."""
-
-    start: int
-    end: int
-    form: str
-    name: str
-    subscript: str | None = None
-    operator: str = ""
-    argument: tuple[int, int] = (0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """``$((…))``: the span of what is between."""
-
-    start: int
-    end: int
-    form: str
-    inner: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Substitution:
-    """``$(…)``, backticks, ``<(…)``: what a command prints, which nobody runs."""
-
-    start: int
-    end: int
-    form: str
-
-
-QUOTED = frozenset((DOUBLE, BRACED_DOUBLE, DOCUMENT))
-
-Part = Literal | Parameter | Arithmetic | Substitution
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """A word as it is written."""
-
-    start: int
-    end: int
-    parts: tuple[Part, ...]
-
-    @property
-    def literal(self) -> str | None:
-        """Its text where it has no expansion."""
-        if all(isinstance(part, Literal) for part in self.parts):
-            return "".join(part.text for part in self.parts if isinstance(part, Literal))
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """``name=value``, ``name[subscript]=value``, ``name+=(…)``."""
-
-    name: str
-    subscript: str | None
-    append: bool
-    value: Raw | tuple[Assignment | Raw, ...]
-
-
-@dataclass(slots=True)
-class Command:
-    """A simple command as it is written."""
-
-    start: int
-    end: int = 0
-    assignments: list[Assignment] = field(default_factory=list)
-    words: list[Raw | Assignment] = field(default_factory=list)
-    redirects: list[tuple[str, Raw]] = field(default_factory=list)
-
-
-class Reader:
+class Reader(Closings):
     """Reads words from a source. All positions are characters of its text."""
-
-    def __init__(self, source: Source) -> None:
-        self.source, self.text, self.depth = source, source.text, 0
 
     def simple(self, at: int, end: int) -> Command:
         """The command that begins at ``at``: up to ``end``, or to what ends one before it."""
@@ -138,14 +56,8 @@ class Reader:
                 command.redirects.append((found[2], target))
                 at = command.end = max(target.end, found.end())
                 continue
-            if self.text[at] == "&" and self.text[at : at + 2] != "&>":
-                break
             if self.text[at] == "&":
-                begin = self.blank(at + (3 if self.text[at + 2 : at + 3] == ">" else 2), end)
-                target = self.word(begin, end)
-                command.redirects.append((">", target))
-                at = command.end = max(target.end, begin)
-                continue
+                break
             assignment = None
             if declares or not command.words:
                 assignment = self.assignment(at, end)
@@ -266,12 +178,12 @@ class Reader:
                 at += 2
             elif one == "'" and not quoted:
                 flush(at)
-                close = self._find("'", at + 1, end)
+                close = self.find("'", at + 1, end)
                 parts.append(Literal(at + 1, close, text[at + 1 : close], SINGLE, True))
                 at = run = close + 1
             elif one == '"' and form != DOCUMENT:
                 flush(at)
-                close = self._doubled(at + 1, end)
+                close = self.doubled(at + 1, end)
                 inside, _ = self._parts(at + 1, close - 1, DOUBLE, frozenset())
                 parts.extend(inside or (Literal(at + 1, at + 1, "", DOUBLE, True),))
                 at = run = close
@@ -325,7 +237,7 @@ class Reader:
 
     def _braced_parameter(self, at: int, end: int, form: str) -> Part:
         text = self.text
-        close = self._closed(at, end, form in QUOTED)
+        close = self.braced(at, end, form in QUOTED)
         inside = close - 1
         begin = at + 2
         length = text[begin] == "#" and inside - begin > 1 and text[begin + 1] not in ":-+=?%/"
@@ -348,60 +260,6 @@ class Reader:
         elif after < inside:
             operator += "*"  # ${!x@}, ${!x-y}: what it means nobody needs
         return Parameter(at, close, form, found[0], subscript, operator, argument)
-
-    def _closed(self, at: int, end: int, quoted: bool) -> int:
-        """After the brace that closes the ``${`` at ``at``."""
-        named = DEFAULTS.match(self.text, at, end)
-        return self._until("}", at + 2, end, apostrophes=not (quoted and named))
-
-    def _doubled(self, at: int, end: int) -> int:
-        """After the double quote that closes one before ``at``."""
-        return self._until('"', at, end, apostrophes=False)
-
-    def nested(self, at: int, end: int) -> int:
-        """After the parenthesis that closes one before ``at``."""
-        return self._until(")", at, end, apostrophes=True)
-
-    def bracketed(self, at: int, end: int) -> int:
-        """After the bracket that closes one before ``at``."""
-        return self._until("]", at, end, apostrophes=True)
-
-    def _until(self, closing: str, at: int, end: int, apostrophes: bool) -> int:
-        text, start = self.text, at
-        self.depth += 1
-        if self.depth > MOST_DEPTH:
-            raise self.source.error(at, "expansions are nested too deeply to be read.")
-        while at < end:
-            if found := NESTS.match(text, at, end):
-                at = found.end()
-                continue
-            one = text[at]
-            if one == closing:
-                self.depth -= 1
-                return at + 1
-            if one == "\\":
-                at += 2
-            elif one == "'" and apostrophes:
-                at = self._find("'", at + 1, end) + 1
-            elif one == '"' and closing != '"':
-                at = self._doubled(at + 1, end)
-            elif one == "`":
-                at = self._find("`", at + 1, end) + 1
-            elif one == "$" and text.startswith("{", at + 1):
-                at = self._closed(at, end, closing == '"')
-            elif (one == "$" and text.startswith("(", at + 1)) or (one == "(" and closing == ")"):
-                at = self.nested(at + (2 if one == "$" else 1), end)
-            elif one == "[" and closing == "]":
-                at = self.bracketed(at + 1, end)
-            else:
-                at += 1
-        raise self.source.error(start, f"what begins here is not closed: {closing} is missing.")
-
-    def _find(self, one: str, at: int, end: int) -> int:
-        found = self.text.find(one, at, end)
-        if found < 0:
-            raise self.source.error(at, f"what begins here is not closed: {one} is missing.")
-        return found
 
 
 def _decoded(text: str) -> str:
