@@ -6,14 +6,19 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
-from planner.importer.python_values import OpenError, Value, Values, dotted
+from planner.importer.python_dictionaries import Dictionaries
+from planner.importer.python_options import dotted, fields_of, options_of
+from planner.importer.python_values import OpenError, Value
 
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+OWN_CLASS = "class"
+"""Of a call of a class that the script itself makes of another: its name, as no argument has it."""
+OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -36,6 +41,7 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
         why = getattr(error, "msg", None) or "it is nested too deeply"
         raise UnreadableError(name, line, f"this is no Python: {why}.") from error
     reader = _Reader(text, name)
+    reader.options = options_of(tree)
     try:
         reader.block(tree.body)
     except RecursionError as error:
@@ -43,12 +49,19 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
     return tuple(reader.calls)
 
 
-class _Reader(Values):
+class _Reader(Dictionaries):
     """Follows statements, and gathers calls."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text, name)
         self.calls: list[Call] = []
+        self.bases: dict[str, str] = {}
+        """Of classes of the script's own, what they are made of."""
+        self.built: dict[str, int] = {}
+        """Names of what a call has made, whose attributes are settings as its arguments are."""
+        self.made: dict[int, int] = {}
+        self.under: list[Open] = []
+        """The branches and loops that a statement stands in."""
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements in their order; what a branch, loop or function assigns stands behind it."""
@@ -57,6 +70,11 @@ class _Reader(Values):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     self.imported.add((alias.asname or alias.name).split(".")[0])
+            if isinstance(node, ast.ClassDef):
+                known = (dotted(one).rpartition(".")[2] for one in node.bases)
+                base = next((self.bases.get(one, one) for one in known if CALLS.search(one)), "")
+                self.bases |= {node.name: base} if base else {}
+                self.declared(base, node)
             for expression in self._expressions(node):
                 self.found(expression)
             if isinstance(node, ast.Assign):
@@ -75,17 +93,53 @@ class _Reader(Values):
                 self.block(node.body)
                 self.known = outside
                 continue
-            for kind in ("body", "orelse", "finalbody"):
+            for kind in self.taken(node):
                 inner = getattr(node, kind, None)
                 if inner and isinstance(inner, list):
-                    before = self.before()
-                    self.block(inner)
-                    if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
-                        self.differing(before, node)
+                    self.branch(node, inner)
             for handler in getattr(node, "handlers", ()):
                 self.block(handler.body)
             for case in getattr(node, "cases", ()):
                 self.block(case.body)
+
+    def declared(self, base: str, node: ast.ClassDef) -> None:
+        """A configuration of the script's own: its defaults, each of which a command can say."""
+        givens = []
+        for name, default in fields_of(node) if base and not base.endswith("Trainer") else ():
+            made = None if default is None else self.given(name, default)
+            if made is None or any(one.default is None for one in made.opens):
+                givens.append(Given(name, None, None, (Open(f"--{name}"),)))
+            else:
+                said = Open(f"--{name}", str(made.value), made.place)
+                givens.append(replace(made, opens=(*made.opens, said)))
+        if givens:
+            self.calls.append(Call(base, tuple(givens)))
+
+    def taken(self, node: ast.stmt) -> tuple[str, ...]:
+        """Parts of a statement that can run: of an ``if`` on constants, one."""
+        if isinstance(node, ast.If):
+            try:
+                test = self.value(node.test)
+            except OpenError:
+                test = None
+            if test is not None and not test.opens:
+                return ("body",) if test.value else ("orelse",)
+        return ("body", "orelse", "finalbody")
+
+    def branch(self, node: ast.stmt, inner: list[ast.stmt]) -> None:
+        """Statements that run or not, or more than once."""
+        before = self.before()
+        rests = isinstance(node, ast.If | ast.For | ast.While | ast.Try)
+        test = getattr(node, "test", None) or getattr(node, "iter", None)
+        shown = ast.unparse(test)[:200] if test is not None else "try"
+        rests = rests and shown != "__name__ == '__main__'"
+        outside = self.under
+        if rests and test is not None:
+            self.under = [*outside, Open(shown, "True")]
+        self.block(inner)
+        self.under = outside
+        if rests:
+            self.differing(before, shown)
 
     def before(self) -> dict[str, Value]:
         """What is known, to be looked at again behind a branch."""
@@ -101,8 +155,11 @@ class _Reader(Values):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (name := dotted(node.func)):
                 last = name.rpartition(".")[2]
-                if CALLS.search(last) or last in OTHERS:
+                if CALLS.search(last) or last in OTHERS or last in self.bases:
+                    self.made[id(node)] = len(self.calls)
                     self.calls.append(self.call(name, node))
+                if last == "update":
+                    self.updated(name.rpartition(".")[0], node)
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
@@ -114,34 +171,13 @@ class _Reader(Values):
         stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
         last = max((self.place(one).end for one in self.arguments(node)), default=stop)
         end = Place(self.name, self.line(last), last, last, ("python argument",))
-        return Call(name, tuple(givens), end)
+        base = self.bases.get(name)
+        own = [Given(OWN_CLASS, name, self.place(node.func))] if base else []
+        givens = [replace(one, opens=(*one.opens, *self.under)) for one in givens]
+        return Call(base or name, (*own, *givens), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
-
-    def given(self, name: str, node: ast.expr) -> Given:
-        try:
-            made = self.value(node)
-        except OpenError as error:
-            shown = self.text[self.place(node).start : self.place(node).end][:200]
-            return Given(name, shown, self.place(node), error.opens)
-        return Given(name, made.value, made.place, made.opens)
-
-    def spread(self, node: ast.expr) -> list[Given]:
-        """``**settings``: entries of a known dictionary, else one open value."""
-        literal = node if isinstance(node, ast.Dict) else None
-        if literal is None:
-            made = self.given("**", node)
-            if isinstance(made.value, dict) and not made.opens:
-                return [Given(str(key), value, None) for key, value in made.value.items()]
-            return [made]
-        found = []
-        for key, value in zip(literal.keys, literal.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                found.append(self.given(key.value, value))
-            elif key is None:
-                found.extend(self.spread(value))
-        return found
 
     def assign(self, target: ast.expr, node: ast.expr) -> None:
         several = ast.Tuple | ast.List
@@ -149,13 +185,28 @@ class _Reader(Values):
             for one, value in zip(target.elts, node.elts, strict=False):
                 self.assign(one, value)
             return
+        if isinstance(target, ast.Subscript) and self.entered(target, node):
+            return
+        if isinstance(target, ast.Attribute) and self.configured(target, node):
+            return
         if not isinstance(target, ast.Name):
             self.forget(target)
             return
-        try:
-            self.known[target.id] = self.value(node)
-        except OpenError as error:
-            self.known[target.id] = Value(None, None, error.opens)
+        self.built.pop(target.id, None)
+        if id(node) in self.made:
+            self.built[target.id] = self.made[id(node)]
+        self.known[target.id] = self.held(node)
+
+    def configured(self, target: ast.Attribute, node: ast.expr) -> bool:
+        """``args.beta = …`` behind ``args = GRPOConfig(…)``: the last word counts."""
+        at = self.built.get(dotted(target.value))
+        if at is None:
+            return False
+        call, made = self.calls[at], self.given(target.attr, node)
+        made = replace(made, opens=(*made.opens, *self.under))
+        others = (one for one in call.givens if one.name != made.name)
+        self.calls[at] = replace(call, givens=(*others, made))
+        return True
 
     def combined(self, node: ast.AugAssign) -> None:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
@@ -188,17 +239,11 @@ class _Reader(Values):
                 opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
 
-    def differing(self, before: Mapping[str, Value], node: ast.stmt) -> None:
+    def differing(self, before: Mapping[str, Value], shown: str) -> None:
         """What a branch changed rests on whether it is taken."""
-        test = getattr(node, "test", None) or getattr(node, "iter", None)
-        shown = ast.unparse(test)[:200] if test is not None else "try"
-        if shown == "__name__ == '__main__'":
-            return
         for name, value in self.known.items():
-            if before.get(name) is not value and not any(o.name == shown for o in value.opens):
-                known = all(one.default is not None for one in value.opens)
-                one = Open(shown, "True" if known else None)
-                self.known[name] = Value(value.value, value.place, (*value.opens, one))
+            if before.get(name) is not value:
+                self.known[name] = value.resting(shown, before.get(name))
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

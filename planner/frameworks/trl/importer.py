@@ -12,8 +12,10 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
+from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
 from planner.frameworks.trl.packaged import ALL, PACKAGED
+from planner.frameworks.trl.scripts import alone as started_alone
+from planner.frameworks.trl.scripts import by_command, judged, options_of, owners, trainer_in
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open, Word
@@ -53,10 +55,16 @@ def classes() -> dict[str, str]:
     return {own.config: name for name, own in trainers.items() if own is not None}
 
 
+def trainers() -> set[str]:
+    """Classes that train by a planned method."""
+    return {name.replace("Config", "Trainer") for name in classes()}
+
+
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
-    return own or bool(method_of(launch, files))
+    script = _beside(files, launch.program)
+    return own or bool(method_of(launch, files) or trainer_in(script, trainers()))
 
 
 def alone(files: Files) -> Launch | None:
@@ -93,8 +101,12 @@ def method_of(launch: Launch, files: Files) -> str:
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
+    script = _beside(files, launch.program)
+    trainer = trainer_in(script, trainers()).removesuffix("Trainer")
+    found = (*owners(script), f"{trainer}Config")
     named = next((by_class[name] for name in found if name in by_class), "")
+    if trainer and not named:
+        return ""
     if named or program.startswith("trl "):
         return named or scripts.get(program.removeprefix("trl "), "")
     method = scripts.get(last, "")
@@ -126,11 +138,17 @@ def imported(
         servers: Launches of an engine's server beside it.
     """
     method = method_of(launch, files)
+    script = _beside(files, launch.program)
+    own = [*flags(launch.arguments, ())]
     if not method:
-        reading = read((), (), as_settings(flags(launch.arguments, ())))
-        own = f"{launch.program} is not planned: its settings are listed as they stand."
-        reading.messages.append(own)
+        reading = read((), (), as_settings([*script, *own]))
+        program = trainer_in(script, trainers()) or launch.program
+        said = f"{program} is not planned: its settings are listed as they stand."
+        reading.messages.append(said)
         return reading
+    trainer = trainer_in(script, trainers())
+    if trainer and not own and _arguments(method) not in owners(script):
+        return _by_command_alone(trainer, method, script)
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
@@ -147,9 +165,31 @@ def imported(
     reading.open += absent
     reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
+    judged(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
+    if trainer:
+        started_alone(reading, launch)
     return reading
+
+
+def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Reading:
+    """Of a script whose command says everything, and is not here."""
+    reading = read((), no_effect(), of_script(script, _arguments(method)))
+    judged(reading)
+    reading.understood.append(Entry(trainer, method, ("method",)))
+    reading.plan |= {"framework": FRAMEWORK.name, "method": method}
+    reading.messages.append(
+        f"{trainer}'s settings come from the command that starts this script, or from its "
+        "--config: give that as well."
+    )
+    _ask(reading)
+    return reading
+
+
+def _arguments(method: str) -> str:
+    """The class of a method's arguments."""
+    return next(name for name, known in classes().items() if known == method)
 
 
 def _remarks(givens: Sequence[Given]) -> Iterator[str]:
@@ -200,8 +240,10 @@ def _told(
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [*_beside(files, launch.program)]
-    arguments = next(name for name, known in classes().items() if known == method)
-    said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
+    taken = options_of(script) - known
+    script = [*by_command(of_script(script, _arguments(method)), own)]
+    own = [one for one in own if one.name not in taken]
+    said = [*script, *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
     rest = [one for one in said if _head(one) not in heads]

@@ -68,8 +68,9 @@ _DEEPEST = 20
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
-    """Whether a command is of verl, whatever it trains."""
-    return _module(launch).split(".")[0] == FRAMEWORK.name
+    """Whether a command is of verl, whatever it trains: also of a program that is built on it."""
+    its = sum(word.text.lstrip("+~").startswith(OWN[0]) for word in launch.arguments)
+    return _module(launch).split(".")[0] == FRAMEWORK.name or its >= FEW
 
 
 def alone(files: Files) -> Launch | None:
@@ -99,6 +100,8 @@ def imported(
         reading.messages.append(f"{module} is not planned: its settings are listed as they stand.")
         return reading
     givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
+    if not any(one.name == "model_engine" for one in givens) and any(map(_megatron, givens)):
+        givens.insert(0, Given("model_engine", "megatron"))
     rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
@@ -137,7 +140,12 @@ def _configured(words: Words, files: Files) -> list[Given]:
         f"{name[:80]} is no configuration of verl's, nor beside the script and based on one: what "
         "it says is not read, and defaults are verl's. Give the file, too."
     )
-    return [words.config]
+    return [replace(words.config, opens=(*words.config.opens, Open(name[:80])))]
+
+
+def _megatron(one: Given) -> bool:
+    """Whether only a configuration of Megatron's has this setting: another refuses it."""
+    return ".megatron." in one.name
 
 
 def _stem(path: str) -> str:

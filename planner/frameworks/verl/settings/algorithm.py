@@ -34,8 +34,10 @@ def _kl(said: Said) -> Mapping[str, Any]:
     """Both terms need one reference alone; the loss's own comes first."""
     if not compares(said):
         return {"kl": "none", "reference": "none"}
-    reference = "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference
-    return {"kl": "loss" if said[f"{ACTOR}.use_kl_loss"] else "reward", "reference": reference}
+    kl = {"kl": "loss" if said[f"{ACTOR}.use_kl_loss"] else "reward"}
+    if said["model_engine"] != "dp" and not adapts(said):  # where its weights are, FSDP alone says
+        return kl
+    return {**kl, "reference": "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference}
 
 
 def _kl_in_reward(said: Said) -> Mapping[str, Any]:
@@ -54,7 +56,7 @@ KL = ("kl", "reference")
 
 ESTIMATOR = (
     joint(
-        ("method", "critic"),
+        ("method", "critic", "reinforce_baseline"),
         "algorithm.adv_estimator", "gae", "ppo_trainer.yaml:78",
         lambda plan: estimator_of(plan).name(plan), _method,
     ),
