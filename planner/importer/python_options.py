@@ -71,8 +71,9 @@ def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _parses(node: ast.expr) -> bool:
-    name = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-    return bool(PARSERS.fullmatch(name))
+    func = node.func if isinstance(node, ast.Call) else node
+    name = func.attr if isinstance(func, ast.Attribute) else dotted(func)
+    return isinstance(node, ast.Call) and bool(PARSERS.fullmatch(name))
 
 
 def _add(found: Options, node: ast.Call) -> None:

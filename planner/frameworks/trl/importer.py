@@ -228,8 +228,10 @@ def _told(
     launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
     """All that the launch says, in the order in which the last word counts."""
+    script = [*_beside(files, launch.program)]
     known = {*table, *no_effect()}
-    own = [*flags(launch.arguments, {name for name in known if "." not in name})]
+    taken = options_of(script) - known
+    own = [*flags(launch.arguments, {*taken, *(name for name in known if "." not in name)})]
     config = [one for one in own if one.name == "config"]
     own = [
         one if one.name else replace(one, name=f"argument {one.value}")
@@ -239,8 +241,6 @@ def _told(
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
-    script = [*_beside(files, launch.program)]
-    taken = options_of(script) - known
     script = [*by_command(of_script(script, _arguments(method)), own)]
     own = [one for one in own if one.name not in taken]
     said = [*script, *as_settings(found), *as_settings(own)]
