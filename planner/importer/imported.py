@@ -146,6 +146,9 @@ def _planned(
     launches: Sequence[Launch], files: Files, answers: Mapping[str, Any]
 ) -> Imported:
     able = [name for name in frameworks() if registry.has("frameworks", name, "importer")]
+    tops = _tops(files)
+    if elsewhere.written_with(tops) or (not launches and elsewhere.configured_for(tops)):
+        return _elsewhere(launches, files, able)
     for launch in launches:
         for name in able:
             if importer_of(name).takes(launch, files):
@@ -161,11 +164,11 @@ def _planned(
 
 def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) -> Imported:
     """Of a trainer that has no folder here: its settings as they were read, and no plan."""
-    tops = {one.name.partition(".")[0] for givens in files.values() for one in givens}
-    trainer = next(
-        (found for one in launches if (found := elsewhere.trainer_of(one.program))),
-        elsewhere.configured_for(tops),
-    )
+    tops = _tops(files)
+    started = (elsewhere.trainer_of(one.program) for one in launches)
+    spoken = (elsewhere.spoken_to([word.text for word in one.arguments]) for one in launches)
+    told = (elsewhere.written_with(tops), *started, *spoken, elsewhere.configured_for(tops))
+    trainer = next(filter(None, told), "")
     reading = Reading(unknown=[*_listed(launches, files)])
     programs = ", ".join(dict.fromkeys(one.program for one in launches if one.program))
     labels = read_listed([framework_named(name).label for name in able])
@@ -184,6 +187,10 @@ def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) ->
     else:
         return Imported(texts={})
     return Imported(texts={}, trainer=trainer, reading=reading, notes=(said,))
+
+
+def _tops(files: Files) -> set[str]:
+    return {one.name.partition(".")[0] for givens in files.values() for one in givens}
 
 
 def _listed(launches: Sequence[Launch], files: Files) -> Iterator[Entry]:

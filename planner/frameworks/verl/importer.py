@@ -63,6 +63,8 @@ OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
 """What names of a configuration of verl's trainer begin with."""
 FEW = 3
 """As many of them make a file such a configuration."""
+EASY_R1 = "verl.trainer.main"
+"""A fork's program, which takes other settings."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _DEEPEST = 20
 
@@ -70,13 +72,15 @@ _DEEPEST = 20
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a command is of verl, whatever it trains: also of a program that is built on it."""
     its = sum(word.text.lstrip("+~").startswith(OWN[0]) for word in launch.arguments)
-    return _module(launch).split(".")[0] == FRAMEWORK.name or its >= FEW
+    module = _module(launch)
+    return (module.split(".")[0] == FRAMEWORK.name and module != EASY_R1) or its >= FEW
 
 
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration of verl's trainer, where one is given by itself."""
     for path, givens in files.items():
-        if sum(one.name.startswith(OWN) for one in givens) >= FEW:
+        its = any(one.name.startswith(OWN[0]) for one in givens)
+        if its and sum(one.name.startswith(OWN) for one in givens) >= FEW:
             return Launch(next(iter(PROGRAMS)), (Word("--config-name"), Word(_stem(path))))
     return None
 
