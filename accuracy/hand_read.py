@@ -105,6 +105,7 @@ NO_FIELD = {
     "reference": r"ref\.megatron\..*offload",
     "sharding": "model_engine",
     "logits": r"trainer\.class",
+    "reinforce_baseline": "adv_estimator",
     "turns": r"multi_turn|config-name|trainer\.(tools|environment_factory)|max_tool_calling",
 }
 """Settings that say what a field would, and are not planned or have no field."""

@@ -34,11 +34,11 @@ class Dictionaries(Values):
     def written(self, node: ast.expr) -> list[Given] | None:
         """Entries of a dictionary that is written out; None: not all their names are."""
         found: list[Given] = []
+        pairs: list[tuple[ast.expr | None, ast.expr]]
         if isinstance(node, ast.Dict):
             pairs = [*zip(node.keys, node.values, strict=True)]
         elif isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
-            names = (one.arg and ast.Constant(one.arg) for one in node.keywords)
-            pairs = [*zip(names, (one.value for one in node.keywords), strict=True)]
+            pairs = [(ast.Constant(e.arg) if e.arg else None, e.value) for e in node.keywords]
         else:
             return None
         for key, value in pairs:

@@ -61,7 +61,9 @@ def options_of(tree: ast.AST) -> Options:
 def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
     """Fields of a dataclass that have a default, which is None where it is made by a call."""
     for one in node.body:
-        value = one.value if isinstance(one, ast.AnnAssign) else None
+        if not isinstance(one, ast.AnnAssign):
+            continue
+        value = one.value
         if isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2] == "field":
             told = {each.arg: each.value for each in value.keywords}
             if "default" in told or "default_factory" in told:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
@@ -93,10 +94,7 @@ class _Reader(Dictionaries):
                 self.block(node.body)
                 self.known = outside
                 continue
-            for kind in self.taken(node):
-                inner = getattr(node, kind, None)
-                if inner and isinstance(inner, list):
-                    self.branch(node, inner)
+            self.branches(node)
             for handler in getattr(node, "handlers", ()):
                 self.block(handler.body)
             for case in getattr(node, "cases", ()):
@@ -115,19 +113,24 @@ class _Reader(Dictionaries):
         if givens:
             self.calls.append(Call(base, tuple(givens)))
 
-    def taken(self, node: ast.stmt) -> tuple[str, ...]:
-        """Parts of a statement that can run: of an ``if`` on constants, one."""
-        if isinstance(node, ast.If):
-            try:
-                test = self.value(node.test)
-            except OpenError:
-                test = None
-            if test is not None and not test.opens:
-                return ("body",) if test.value else ("orelse",)
-        return ("body", "orelse", "finalbody")
+    def tested(self, node: ast.AST) -> Value | None:
+        """What an ``if`` asks, where the text says it."""
+        try:
+            return self.value(node.test) if isinstance(node, ast.If | ast.IfExp) else None
+        except OpenError:
+            return None
 
-    def branch(self, node: ast.stmt, inner: list[ast.stmt]) -> None:
-        """Statements that run or not, or more than once."""
+    def branches(self, node: ast.stmt) -> None:
+        """Statements inside of one: of an ``if`` on constants those that run."""
+        test = self.tested(node)
+        for kind in ("body", "orelse", "finalbody"):
+            inner = getattr(node, kind, None)
+            runs = None if test is None else bool(test.value) is (kind == "body")
+            if inner and isinstance(inner, list) and (runs or test is None or test.opens):
+                self.branch(node, inner, runs)
+
+    def branch(self, node: ast.stmt, inner: list[ast.stmt], runs: bool | None) -> None:
+        """Statements that run or not, or more than once; what does not run by itself is open."""
         before = self.before()
         rests = isinstance(node, ast.If | ast.For | ast.While | ast.Try)
         test = getattr(node, "test", None) or getattr(node, "iter", None)
@@ -135,11 +138,11 @@ class _Reader(Dictionaries):
         rests = rests and shown != "__name__ == '__main__'"
         outside = self.under
         if rests and test is not None:
-            self.under = [*outside, Open(shown, "True")]
+            self.under = [*outside, Open(shown, None if runs is False else "True")]
         self.block(inner)
         self.under = outside
         if rests:
-            self.differing(before, shown)
+            self.differing(before, shown, runs is not False)
 
     def before(self) -> dict[str, Value]:
         """What is known, to be looked at again behind a branch."""
@@ -151,8 +154,14 @@ class _Reader(Dictionaries):
         return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
 
     def found(self, tree: ast.AST) -> None:
-        """Calls in an expression, outermost first."""
-        for node in ast.walk(tree):
+        """Calls in an expression, outermost first; those of ``a if b else c`` rest on it."""
+        outside, left = self.under, deque([(tree, self.under)])
+        while left:
+            node, self.under = left.popleft()
+            if isinstance(node, ast.IfExp):
+                left += [(node.test, self.under), *self.chosen(node)]
+                continue
+            left += ((one, self.under) for one in ast.iter_child_nodes(node))
             if isinstance(node, ast.Call) and (name := dotted(node.func)):
                 last = name.rpartition(".")[2]
                 if CALLS.search(last) or last in OTHERS or last in self.bases:
@@ -160,6 +169,14 @@ class _Reader(Dictionaries):
                     self.calls.append(self.call(name, node))
                 if last == "update":
                     self.updated(name.rpartition(".")[0], node)
+        self.under = outside
+
+    def chosen(self, node: ast.IfExp) -> Iterator[tuple[ast.AST, list[Open]]]:
+        test, shown = self.tested(node), ast.unparse(node.test)[:200]
+        for one, of in ((node.body, True), (node.orelse, False)):
+            runs = None if test is None else bool(test.value) is of
+            if test is None or runs or test.opens:
+                yield one, [*self.under, Open(shown, None if runs is False else "True")]
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
@@ -239,11 +256,13 @@ class _Reader(Dictionaries):
                 opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
 
-    def differing(self, before: Mapping[str, Value], shown: str) -> None:
-        """What a branch changed rests on whether it is taken."""
+    def differing(self, before: Mapping[str, Value], shown: str, runs: bool) -> None:
+        """What a branch changes rests on whether it runs; one that does not changes nothing yet."""
         for name, value in self.known.items():
-            if before.get(name) is not value:
-                self.known[name] = value.resting(shown, before.get(name))
+            had = before.get(name)
+            if had is not value:
+                one = value if runs else had or Value(None, None, (Open(shown),))
+                self.known[name] = one.resting(shown, had)
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

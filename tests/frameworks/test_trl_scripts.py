@@ -90,6 +90,19 @@ def test_what_a_trainer_is_given_beside_its_settings(argument: str, left_out: st
     assert [name for name, _, _ in found.left_out] == ([left_out] if left_out else [])
 
 
+def test_adapters_behind_trls_own_switch_are_there_where_a_flag_says_so() -> None:
+    script = PARSED.replace(
+        "    trainer = DPOTrainer(",
+        "    adapters = LoraConfig(r=4) if model_args.use_peft else None\n"
+        "    if model_args.use_peft:\n        adapters = LoraConfig(r=4)\n"
+        "    trainer = DPOTrainer(",
+    )
+    told = f"{COMMAND} --model_name_or_path Qwen/Qwen3-4B --beta 0.2"
+    assert together(script, told).reading.plan["finetuning"] == "full"
+    plan = together(script, f"{told} --use_peft").reading.plan
+    assert (plan["finetuning"], plan["lora_rank"]) == ("lora", 4)
+
+
 def test_a_trainer_of_the_scripts_own_is_named() -> None:
     own = "class Mine(GRPOTrainer):\n    pass\n"
     script = OPTIONS.replace("parser = ", f"{own}parser = ", 1).replace("GRPOTrainer(m", "Mine(m")

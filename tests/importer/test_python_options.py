@@ -112,8 +112,7 @@ def run(text: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> dict[str, di
 def test_options_are_their_defaults_and_said_to_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run(OPTIONS, monkeypatch)["GRPOConfig"]
     found = read(OPTIONS)["GRPOConfig"]
-    assert found.keys() - ran.keys() == {"url"}  # of the branch that was not taken
-    values = {name: one.value for name, one in found.items() if name in ran and name != "top"}
+    values = {name: one.value for name, one in found.items() if name != "top"}
     assert values == {name: value for name, value in ran.items() if name != "top"}
     rests = {name: [(o.name, o.default) for o in one.opens] for name, one in found.items()}
     assert rests["num_generations"] == [("--num-generations", "8")]
@@ -153,6 +152,22 @@ def test_fields_of_a_class_are_options(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_dictionary_that_is_not_written_out_is_open(between: str) -> None:
     found = read(f"kept = dict(n=1)\n{between}\nGRPOConfig(**kept)\n")["GRPOConfig"]
     assert "n" not in found and found["**"].opens
+
+
+def test_what_a_branch_does_that_does_not_run_by_itself_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = OPTIONS.replace(
+        "    GRPOTrainer(",
+        "    n = 3\n    if args.bf16:\n        n = 4\n        config.beta = 0.2\n"
+        "        GRPOConfig(lora=8)\n    GRPOTrainer(n=n, ",
+    )
+    found, ran = read(text), run(text, monkeypatch)
+    rests = found["GRPOTrainer"]["n"]
+    assert rests.value == ran["GRPOTrainer"]["n"] == 3
+    assert [(o.name, o.default) for o in rests.opens] == [("args.bf16", "True")]
+    for name in ("lora", "beta"):
+        assert [o.default for o in found["GRPOConfig"][name].opens] == [None]
 
 
 def test_a_call_in_a_branch_rests_on_it() -> None:

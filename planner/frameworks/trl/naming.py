@@ -101,8 +101,9 @@ def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
         found = one.name
         if owner in ("LoraConfig", "BitsAndBytesConfig"):
             if owner == "LoraConfig" and not adapters:
-                adapters = True
-                yield Given("use_peft", True, opens=_all_rest_on(told, owner))
+                adapters, opens = True, _all_rest_on(told, owner)
+                if not any(one.name.endswith(".use_peft") for one in opens):  # else a flag says it
+                    yield Given("use_peft", True, opens=opens)
             known = name in PEFT or ADAPTED.match(name)
             found = PEFT.get(name, name) if known else found
         elif owner.endswith("Trainer"):

@@ -56,7 +56,7 @@ KL = ("kl", "reference")
 
 ESTIMATOR = (
     joint(
-        ("method", "critic", "reinforce_baseline"),
+        ("method", "critic"),
         "algorithm.adv_estimator", "gae", "ppo_trainer.yaml:78",
         lambda plan: estimator_of(plan).name(plan), _method,
     ),
