@@ -71,7 +71,7 @@ def _outcome(field: str, said: Any, have: Any, found: Imported) -> str:
     if field == "framework":
         return "as read" if have == value else "wrong"
     if not reading.plan:
-        return "listed, not planned" if reading.messages else "wrong"
+        return "listed" if reading.messages else "wrong"
     named = _names(field, [*reading.open, *reading.beyond])
     if kind == "no_field":
         return "as read" if have is None and (named or field == "method") else "wrong"
@@ -80,10 +80,10 @@ def _outcome(field: str, said: Any, have: Any, found: Imported) -> str:
             return "wrong"
         if _names(field, reading.open):
             return "as read"
-        return "named, not planned" if have is None and named else "unsaid"
+        return "named" if have is None and named else "unsaid"
     if have is None:
-        nothing = value in (1, False) and _names(field, reading.understood)
-        return "as read" if nothing else "named, not planned" if named else "missing"
+        nothing = value == 1 and field.endswith("_parallel") and _names(field, reading.understood)
+        return "as read" if nothing else "named" if named else "missing"
     if have != value:
         return "wrong"
     given = _names(field, reading.understood) or field == "method" or kind == "default"
@@ -112,24 +112,32 @@ NO_FIELD = {
 
 
 def main(folder: Path) -> None:
-    """Print every difference, then counts."""
+    """Print a row for each file, then every value that is not as it was read by hand."""
     by_hand = json.loads(FILE.read_text("utf-8"))
-    counts: Counter[str] = Counter()
-    more: Counter[str] = Counter()
+    told, totals = list[str](), Counter[str]()
+    print(f"| file | by hand | {' | '.join(OUTCOMES)} |\n|---|{'---:|' * (len(OUTCOMES) + 1)}")
     for name, paths in drawn(folder).items():
         files = by_hand[name]["files"]
         if paths != sorted(files):
             sys.exit(f"{folder / name} is not {name} at {by_hand[name]['commit']}")
         for path in paths:
             found = imported({Path(path).name: (folder / name / path).read_text("utf-8")})
+            counts: Counter[str] = Counter()
             for field, outcome, said, have in compared(files[path], found):
                 counts[outcome] += 1
                 if outcome != "as read":
-                    print(f"{outcome:>20}  {name}/{path}: {field} is {said}, imported {have}")
-            told = {field for one in found.reading.understood for field in one.fields}
-            more.update(told & found.reading.plan.keys() - files[path].keys())
-    print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
-    print("understood besides:", ", ".join(f"{name} {n}" for name, n in more.most_common()))
+                    told.append(f"{outcome}: {name}/{path}: {field} is {said}, imported {have}")
+            totals += counts
+            print(_row(f"{name}: `{path}`", counts))
+    print(_row("all", totals), "", *told, sep="\n")
+
+
+OUTCOMES = ("as read", "named", "listed", "wrong", "missing", "by default", "unsaid")
+
+
+def _row(name: str, counts: Counter[str]) -> str:
+    numbers = (counts[one] for one in OUTCOMES)
+    return f"| {name} | {counts.total()} | {' | '.join(str(one or '') for one in numbers)} |"
 
 
 if __name__ == "__main__":
