@@ -225,7 +225,8 @@ def _of(
     if not reading.plan:
         return made
     asked = (each for one in reading.open if one.asked for each in one.fields)
-    asks = tuple(dict.fromkeys(each for each in asked if each in FIELDS and each not in answers))
+    needed = [*asked, *(() if "method" in reading.plan else ("method",))]
+    asks = tuple(dict.fromkeys(each for each in needed if each in FIELDS and each not in answers))
     beyond = tuple(
         (one.name, str(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
     )
@@ -242,8 +243,9 @@ def _of(
     )
 
 
-DECISIVE = frozenset({"model"})
-"""Fields that nothing is planned without; others are planned by a default, which is said."""
+DECISIVE = frozenset({"model", "method"})
+"""Fields that nothing is planned without; others are planned by a default, which is said. A method
+is missing where the framework's is none that is planned."""
 
 
 def answered(found: Imported) -> Footprint:

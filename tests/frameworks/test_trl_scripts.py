@@ -47,6 +47,8 @@ def test_a_script_that_is_told_all_by_its_command_asks_for_that() -> None:
     assert dict(found.reading.plan) == {"framework": "trl", "method": "dpo"}
     assert any("give that as well" in note for note in found.notes)
     assert found.reading.from_defaults == [] and "model" in found.asks
+    by_hand = imported(found.texts, {"model": "Qwen/Qwen3-4B"})
+    assert by_hand.plan is not None and [one[0] for one in by_hand.left_out] == ["DPOTrainer.args"]
     told = f"{COMMAND} --model_name_or_path Qwen/Qwen3-4B --per_device_train_batch_size 3"
     whole = together(PARSED, told)
     assert whole.plan is not None

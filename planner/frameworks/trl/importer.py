@@ -175,9 +175,14 @@ def imported(
 
 def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Reading:
     """Of a script whose command says everything, and is not here."""
-    reading = read((), no_effect(), of_script(script, _arguments(method)))
+    known = {row.name for row in all_settings(method)}
+    told = [*of_script(script, _arguments(method))]
+    told = [one for one in told if not (one.opens and one.name in known)]
+    reading = read((), no_effect(), told)
     judged(reading)
     reading.understood.append(Entry(trainer, method, ("method",)))
+    absent = "What the command says is not here: defaults stand in its place."
+    reading.beyond.append(Entry(f"{trainer}.args", "", why=absent))
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     reading.messages.append(
         f"{trainer}'s settings come from the command that starts this script, or from its "
