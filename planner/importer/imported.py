@@ -149,11 +149,20 @@ def _planned(
     tops = _tops(files)
     if elsewhere.written_with(tops) or (not launches and elsewhere.configured_for(tops)):
         return _elsewhere(launches, files, able)
+    first: Imported | None = None
+    tried: set[str] = set()
     for launch in launches:
-        for name in able:
-            if importer_of(name).takes(launch, files):
-                others = [one for one in launches if one is not launch]
-                return _of(name, launch, files, others, answers)
+        name = next((name for name in able if importer_of(name).takes(launch, files)), None)
+        if name is None or (launch.program in tried and first):
+            continue
+        tried.add(launch.program)
+        others = [one for one in launches if one is not launch]
+        found = _of(name, launch, files, others, answers)
+        if found.reading.plan:
+            return found
+        first = first or found  # an engine's server, or a program that trains nothing planned
+    if first:
+        return first
     if not launches:
         for name in able:
             launch_alone = importer_of(name).alone(files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from planner.importer.given import Given
 from planner.importer.python_options import dotted
@@ -21,6 +22,14 @@ class Dictionaries(Values):
             shown = self.text[self.place(node).start : self.place(node).end][:200]
             return Given(name, shown, self.place(node), error.opens)
         return Given(name, made.value, made.place, made.opens)
+
+    def named(self, name: str, node: ast.expr) -> list[Given]:
+        """An argument as a setting; of a dictionary that is open in parts each entry as one."""
+        made = self.given(name, node)
+        told = self.spread(node) if any(one.default is None for one in made.opens) else [made]
+        if any(one.name == "**" for one in told) or told == [made]:
+            return [made]
+        return [replace(one, name=f"{name}.{one.name}") for one in told]
 
     def spread(self, node: ast.expr) -> list[Given]:
         """``**settings``: entries of a known dictionary, else one open value."""

@@ -17,6 +17,8 @@ from planner.importer.python_values import OpenError, Value
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
+OWNERS = re.compile(r"training_\w+")
+"""Names of configurations that a parser builds and a script changes afterwards."""
 OWN_CLASS = "class"
 """Of a call of a class that the script itself makes of another: its name, as no argument has it."""
 OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
@@ -182,7 +184,7 @@ class _Reader(Dictionaries):
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
         for keyword in node.keywords:
             if keyword.arg is not None:
-                givens.append(self.given(keyword.arg, keyword.value))
+                givens.extend(self.named(keyword.arg, keyword.value))
             else:
                 givens.extend(self.spread(keyword.value))
         stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
@@ -216,13 +218,19 @@ class _Reader(Dictionaries):
 
     def configured(self, target: ast.Attribute, node: ast.expr) -> bool:
         """``args.beta = …`` behind ``args = GRPOConfig(…)``: the last word counts."""
-        at = self.built.get(dotted(target.value))
-        if at is None:
+        owner = dotted(target.value)
+        at = self.built.get(owner)
+        if at is None and not OWNERS.fullmatch(owner):
             return False
-        call, made = self.calls[at], self.given(target.attr, node)
-        made = replace(made, opens=(*made.opens, *self.under))
-        others = (one for one in call.givens if one.name != made.name)
-        self.calls[at] = replace(call, givens=(*others, made))
+        made = [
+            replace(one, opens=(*one.opens, *self.under)) for one in self.named(target.attr, node)
+        ]
+        if at is None:
+            self.calls.append(Call(owner, tuple(made)))
+        else:
+            call = self.calls[at]
+            others = (one for one in call.givens if one.name != target.attr)
+            self.calls[at] = replace(call, givens=(*others, *made))
         return True
 
     def combined(self, node: ast.AugAssign) -> None:

@@ -28,6 +28,8 @@ class Entry:
     """What its value rests on that the text does not say."""
     moves: Moves = "both"
     """What it decides."""
+    given: bool = True
+    """Whether a text says it, or the framework's default does."""
 
     @property
     def asked(self) -> bool:
@@ -82,7 +84,7 @@ def read(
     stated: list[tuple[bool, str, Mapping[str, Any]]] = []
     for name, row in rows.items():
         given = taken.get(name)
-        entry = Entry(name, row.default, row.fields, moves=row.moves)
+        entry = Entry(name, row.default, row.fields, moves=row.moves, given=given is not None)
         if given is not None:
             entry = replace(entry, value=given.value, place=given.place, opens=given.opens)
         stated.append((given is None, name, _place(reading, row, entry, given, resolved)))

@@ -148,6 +148,30 @@ def test_what_comes_from_outside_is_open_and_keeps_its_default() -> None:
     assert launch.arguments[1].known and not launch.arguments[0].known
 
 
+
+@pytest.mark.parametrize(
+    ("text", "value", "default"),
+    [
+        (': "${X:?set it}"; export X\npython a.py', "$X", None),
+        (': "${X:=v}"; export X\npython a.py', "v", "v"),
+        ("export X\nbash inner.sh", "$X", None),
+        ("export X\nX=${X:-3}\npython a.py", "3", "3"),
+    ],
+)
+def test_what_is_exported_without_a_value_goes_on(
+    text: str, value: str, default: str | None
+) -> None:
+    word = one(text, inner_sh="python a.py ${X:-8}").environment["X"]
+    assert (word.text, [each.default for each in word.opens]) == (value, [default])
+
+
+def test_what_goes_on_keeps_its_default_and_goes_no_more_when_unset() -> None:
+    inside = one("export X\nbash inner.sh", inner_sh="python a.py ${X:-8}")
+    assert [(w.text, w.known) for w in inside.arguments] == [("8", True)]
+    assert one("export X\nX=5\npython a.py").environment["X"].known
+    assert not one("export X\nunset X\npython a.py").environment
+
+
 @pytest.mark.parametrize(
     ("text", "word", "opens"),
     [

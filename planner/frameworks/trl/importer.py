@@ -15,7 +15,14 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.scripts import alone as started_alone
-from planner.frameworks.trl.scripts import by_command, judged, options_of, owners, trainer_in
+from planner.frameworks.trl.scripts import (
+    by_command,
+    judged,
+    options_of,
+    owners,
+    said_anew,
+    trainer_in,
+)
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Given, Launch, Open, Word
@@ -176,8 +183,8 @@ def imported(
 def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Reading:
     """Of a script whose command says everything, and is not here."""
     known = {row.name for row in all_settings(method)}
-    told = [*of_script(script, _arguments(method))]
-    told = [one for one in told if not (one.opens and one.name in known)]
+    known |= {*no_effect()}
+    told = [*of_script((one for one in script if not said_anew(one, known)), _arguments(method))]
     reading = read((), no_effect(), told)
     judged(reading)
     reading.understood.append(Entry(trainer, method, ("method",)))
@@ -212,16 +219,17 @@ def _launcher(launch: Launch) -> Started:
 
 def _model(one: Given) -> Given:
     """A model by its Hub id; one that no row of the catalog is called after is asked for."""
-    if one.name not in MODEL or not isinstance(one.value, str) or one.opens:
+    asked = any(each.default is None for each in one.opens)
+    if one.name not in MODEL or not isinstance(one.value, str) or asked:
         return one
     known = catalog_id(one.value)
-    opens = () if known else (Open(one.value, place=one.place),)
+    opens = one.opens if known else (*one.opens, Open(one.value, place=one.place))
     return replace(one, value=known or one.value, opens=opens)
 
 
 def _reads(row: Setting) -> bool:
     """What only an export says is no setting of a reader."""
-    return bool(row.fields or row.otherwise)
+    return bool(row.fields or (row.otherwise and row.name not in no_effect()))
 
 
 def _beside(files: Files, path: str) -> Sequence[Given]:
@@ -246,6 +254,7 @@ def _told(
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
+    script = [one for one in script if not said_anew(one, known)]
     script = [*by_command(of_script(script, _arguments(method)), own)]
     own = [one for one in own if one.name not in taken]
     said = [*script, *as_settings(found), *as_settings(own)]

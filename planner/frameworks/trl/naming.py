@@ -11,6 +11,7 @@ from planner.frameworks.trl.rows import other, row
 from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import flat
+from planner.importer.python_text import OWNERS
 from planner.launch.huggingface.resolved import Values
 from planner.values.setting import Setting
 
@@ -64,6 +65,7 @@ def as_settings(givens: Iterable[Given]) -> Iterator[Given]:
 
 CALL = re.compile(r"\w*(Config|Arguments|Trainer)|from_pretrained")
 """Calls of a Python script whose arguments are settings."""
+ARGUMENTS = ("TrainingArguments", "ModelConfig", "ScriptArguments")
 ADAPTED = re.compile(r"lora_|load_in_|use_|bnb_")
 LOADED = {"0": MODEL[0], "pretrained_model_name_or_path": MODEL[0], "dtype": "dtype"} | {
     name: name for name in ("torch_dtype", "attn_implementation")
@@ -115,6 +117,6 @@ def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
             said = {argument for call, argument in map(owner_of, names) if call == owner}
             if found == MODEL[0] and not said & {"dtype", "torch_dtype"}:
                 yield Given("dtype", "auto")  # transformers' own: the checkpoint's
-        elif owner in (arguments, "TrainingArguments", "ModelConfig", "ScriptArguments"):
+        elif owner in (arguments, *ARGUMENTS) or OWNERS.fullmatch(owner):
             found = name
         yield from as_settings([replace(one, name=found)])

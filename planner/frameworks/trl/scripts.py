@@ -25,6 +25,8 @@ BY_TRAINER = {
     "trainer.data_collator": "Rows are made otherwise: longer or shorter.",
 }
 """Arguments of a trainer that move memory or seconds, and no field has."""
+OF_PARSER = re.compile(r"\b\w+_args\.(\w+)|\bget_(?:peft|quantization)_config\(")
+"""What a parser of configurations gave, and what TRL makes of it."""
 SPREAD = "**"
 """What the Python reader calls a mapping that it cannot look into."""
 
@@ -55,6 +57,18 @@ def by_command(script: Iterable[Given], own: Sequence[Given]) -> Iterator[Given]
         else:
             opens = (replace(each, default=None) if each in asked else each for each in one.opens)
             yield replace(one, opens=tuple(opens))
+
+
+def said_anew(one: Given, known: Collection[str]) -> bool:
+    """Whether an open value is made of settings that the command says by their own names.
+
+    Args:
+        one: of a script whose parser fills configurations.
+        known: names of settings.
+    """
+    asked = " ".join(each.name for each in one.opens if each.default is None)
+    names = [found[1] for found in OF_PARSER.finditer(asked)]
+    return bool(names) and all(name is None or name in known for name in names)
 
 
 def options_of(script: Iterable[Given]) -> set[str]:

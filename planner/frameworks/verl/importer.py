@@ -18,12 +18,14 @@ from planner.frameworks.verl.settings.beyond import other_engine
 from planner.frameworks.verl.settings.engine import OPTIM, looped
 from planner.frameworks.verl.settings.hydra_words import Words, parsed
 from planner.frameworks.verl.settings.interpolation import Resolved, Unresolved
+from planner.frameworks.verl.settings.older import older
 from planner.frameworks.verl.settings.rollout import ONE_STEP_OFF
 from planner.frameworks.verl.settings.rows import CRITIC, MODEL, Added
 from planner.frameworks.verl.settings.run import TRAIN_FILES, VAL_FILES
 from planner.importer.given import Given, Launch, Open, Word
 from planner.importer.models import catalog_id
 from planner.importer.reading import Entry, Reading, read
+from planner.units import read_listed
 from planner.values.setting import Setting
 
 PROGRAMS: dict[str, dict[str, Any]] = {
@@ -47,6 +49,7 @@ RENAMED = {
     "reward_model.num_workers": "reward.num_workers",
     "reward_model.reward_manager": "reward.reward_manager.name",
     "reward_model.reward_kwargs.": "reward.reward_kwargs.",
+    "reward_model.sandbox_fusion.": "reward.sandbox_fusion.",
     "reward_model.": "reward.reward_model.",
     "sandbox_fusion.": "reward.sandbox_fusion.",
 }
@@ -253,10 +256,20 @@ def _asked(givens: list[Given], name: str, usual: dict[str, Any]) -> list[Given]
 
 def _complete(reading: Reading, launch: Launch, words: Words, said: dict[str, Any]) -> None:
     """What verl does whatever is set, what the command's surroundings say, and what nobody does."""
+    refused = []
     for entry in [*reading.unknown]:
-        if why := other_engine(entry.name):
+        before = older(entry.name, entry.value)
+        why = other_engine(entry.name) or before or ""
+        if why or before is not None:
             reading.unknown.remove(entry)
-            reading.beyond.append(replace(entry, why=why))
+            (reading.beyond if why else reading.no_effect).append(replace(entry, why=why))
+        if before is not None:
+            refused.append(entry.name)
+    if refused:
+        reading.messages.append(
+            f"{FRAMEWORK.label} {FRAMEWORK.versions[0]} no longer has {read_listed(refused)}, and "
+            "refuses what it does not have."
+        )
     reading.plan |= {"framework": FRAMEWORK.name, "empty_cache": "between-phases"}
     allocators = [launch.environment[name] for name in ALLOCATORS if name in launch.environment]
     if any("expandable_segments:true" in word.text.lower() for word in allocators):

@@ -102,6 +102,8 @@ def declare(
             state.assign(name, one.part(len(name) + 1))
         if exports and (known := state.variables.get(name)):
             state.variables[name] = Variable(known.values, known.kind, True)
+        elif exports:
+            state.passed |= {name}
 
 
 def unset(words: Sequence[Word], state: State) -> None:
@@ -115,6 +117,7 @@ def unset(words: Sequence[Word], state: State) -> None:
             state.functions.pop(found[1], None)
         elif found[2] is None:
             state.variables[found[1]] = UNSET
+            state.passed -= {found[1]}
         elif variable := state.variables.get(found[1]):
             values = {k: v for k, v in variable.values.items() if str(k) != found[2]}
             state.variables[found[1]] = Variable(values, variable.kind, variable.exported)

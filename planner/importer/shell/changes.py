@@ -69,9 +69,11 @@ def _replaced(
 ) -> Word:
     operator, text = part.operator, word.text
     pieces, at, kept = list[Piece](), 0, 0
+    stars = patterns.STAR in pattern
     while at <= len(text):
-        looked = len(text) - at if patterns.STAR in pattern else len(pattern)
-        evaluator.state.effort.spend((len(pattern) + 1) * (looked + 1) // 4 + 1)
+        # Without a star there is one way to go on from each character.
+        looked = (len(pattern) + 1) * (len(text) - at + 1) if stars else len(pattern) + 1
+        evaluator.state.effort.spend(looked // 4 + 1)
         if operator == "/%":
             found = [one for one in patterns.ends(pattern, text, at) if one == len(text)]
         else:

@@ -219,7 +219,7 @@ class Commands(Calls):
                 found.program,
                 found.arguments,
                 outer,
-                environment,
+                {**state.passing(), **environment},
                 self._end(command, here),
                 files,
                 tuple(dict.fromkeys(opens)),

@@ -39,6 +39,8 @@ class State:
     """What it rests on whether this statement is reached."""
     noted: tuple[Open, ...] = ()
     """What every command from here on rests on."""
+    passed: frozenset[str] = frozenset()
+    """Names that are exported and have no value yet: what comes from outside goes on."""
     exports: bool = False
     """``set -a``: whatever is assigned is exported."""
     effort: Effort = field(default_factory=Effort)
@@ -59,7 +61,7 @@ class State:
         self.variables, self.functions = before.variables, before.functions
         self.arguments, self.more_arguments = before.arguments, before.more_arguments
         self.shifted, self.files = before.shifted, before.files
-        self.under, self.noted = before.under, before.noted
+        self.under, self.noted, self.passed = before.under, before.noted, before.passed
 
     def assign(
         self, name: str, value: Word, key: int | str | None = None, append: bool = False
@@ -73,7 +75,8 @@ class State:
         value = resting(value, self.under)
         kind = old.kind if key is None or old.kind != "one" else "array"
         values: dict[int | str, Word] = {at: value} if kind == "one" else {**old.values, at: value}
-        self.variables[name] = Variable(values, kind, old.exported or self.exports)
+        exported = old.exported or self.exports or name in self.passed
+        self.variables[name] = Variable(values, kind, exported)
 
     def environment(self) -> dict[str, Word]:
         """What a command sees."""
@@ -83,6 +86,12 @@ class State:
             for name, variable in self.variables.items()
             if variable.exported and variable.kind == "one" and variable.values
         }
+
+    def passing(self) -> dict[str, Word]:
+        """What a command sees besides, whose values come from outside."""
+        names = sorted(self.passed - {*self.variables})
+        self.effort.spend(len(names) // 8)
+        return {name: open_word(name, None) for name in names}
 
     def note(self, opens: Iterable[Open]) -> None:
         """All that follows rests on these."""

@@ -289,10 +289,8 @@ READ: tuple[Setting, ...] = (
     _row(1447, "fsdp", None, "sharding"),
     _row(1455, "fsdp_config", None, "sharding", "offload"),
     _row(1463, "deepspeed", None, "sharding", "offload"),
-    _other(
-        *(778, "num_train_epochs", 3.0, "seconds"),
-        "With the length of the data set it decides how many steps the run has: set steps.",
-    ),
+    # With the length of the data set, which no text says: where it counts, steps are asked for.
+    _row(778, "num_train_epochs", 3.0, "steps", read=lambda value, values: {}),
     _other(943, "torch_compile_backend", None, "both", "It turns on torch_compile."),
     _other(949, "torch_compile_mode", None, "both", "It turns on torch_compile."),
     _other(816, "optim_args", None, "memory", "It may change what the optimizer keeps."),

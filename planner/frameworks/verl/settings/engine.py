@@ -112,6 +112,13 @@ def _optimizer(said: Said) -> Mapping[str, Any]:
     raise ValueError(f"The optimizer {shown(module)}.{shown(name)}{with_them} is not planned.")
 
 
+def _options(said: Said) -> Mapping[str, Any]:
+    told = said[f"{OPTIM}.override_optimizer_config"]
+    if said["model_engine"] != "dp" and told:
+        raise ValueError(f"Another engine's optimizer with {shown(told)} is not planned.")
+    return _optimizer(said)
+
+
 def looped(said: Said) -> bool:
     """Whether torch steps AdamW tensor by tensor, for want of a word about it."""
     told = said[f"{OPTIM}.override_optimizer_config"]
@@ -204,6 +211,6 @@ OPTIMIZED: tuple[Setting, ...] = (
     ),
     joint(
         _OPTIMIZER, f"{OPTIM}.override_optimizer_config", None, "optim/fsdp.yaml:53", _override,
-        _optimizer,
+        _options,
     ),
 )  # fmt: skip

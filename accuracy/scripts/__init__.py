@@ -1,0 +1,1 @@
+"""How much of the frameworks' own examples the importers understand: ``python -m accuracy.scripts``."""
