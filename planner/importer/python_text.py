@@ -17,6 +17,8 @@ from planner.importer.python_values import OpenError, Value
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
+BUILT = re.compile(r"(Config|Arguments|Args|Params)$")
+"""Of these what is set afterwards is a setting, as their arguments are."""
 OWNERS = re.compile(r"training_\w+")
 """Names of configurations that a parser builds and a script changes afterwards."""
 OWN_CLASS = "class"
@@ -212,7 +214,7 @@ class _Reader(Dictionaries):
             self.forget(target)
             return
         self.built.pop(target.id, None)
-        if id(node) in self.made:
+        if id(node) in self.made and BUILT.search(self.calls[self.made[id(node)]].name):
             self.built[target.id] = self.made[id(node)]
         self.known[target.id] = self.held(node)
 

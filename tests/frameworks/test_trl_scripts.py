@@ -92,6 +92,24 @@ def test_what_a_trainer_is_given_beside_its_settings(argument: str, left_out: st
     assert [name for name, _, _ in found.left_out] == ([left_out] if left_out else [])
 
 
+def test_a_switch_of_the_scripts_own_is_what_its_command_says() -> None:
+    script = OPTIONS.replace(
+        "args = parser",
+        'parser.add_argument("--small", action="store_true")\n'
+        'parser.add_argument("--large", action="store_true")\nargs = parser',
+    ).replace(
+        "GRPOTrainer(",
+        "if args.small:\n    config.max_completion_length = 9\n"
+        "if args.large:\n    config.beta = 0.5\nGRPOTrainer(",
+    )
+    said = together(script, f"{COMMAND} --small").reading
+    assert said.plan["response_tokens"] == 9 and said.plan["kl"] == "none"
+    assert any(one.asked for one in said.open if one.name == "beta")
+    assert said.unknown == []
+    named = script.replace("num_generations=args.group", 'run_name=f"{args.small}-1"')
+    assert together(named, f"{COMMAND} --small").reading.plan["response_tokens"] == 9
+
+
 def test_adapters_behind_trls_own_switch_are_there_where_a_flag_says_so() -> None:
     script = PARSED.replace(
         "    trainer = DPOTrainer(",

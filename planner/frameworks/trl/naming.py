@@ -113,7 +113,8 @@ def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
             found = (TOLD_TRAINER.get(name) if says else None) or f"trainer.{name}"
         elif owner.endswith("from_pretrained"):
             model = "Model" in owner and "Sequence" not in owner
-            found = LOADED.get(name, found) if model else f"trainer.{name}"
+            built = any("BitsAndBytesConfig" in each.name for each in one.opens)
+            found = LOADED.get(name, found) if model and not built else f"trainer.{name}"
             said = {argument for call, argument in map(owner_of, names) if call == owner}
             if found == MODEL[0] and not said & {"dtype", "torch_dtype"}:
                 yield Given("dtype", "auto")  # transformers' own: the checkpoint's

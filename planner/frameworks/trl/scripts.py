@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from planner.frameworks.trl.naming import owner_of
 from planner.importer.given import Given, Launch, Open
+from planner.importer.kinds import TRUE
 from planner.importer.reading import Entry, Reading
 
 OTHER_TRAINERS = re.compile(
@@ -27,6 +28,7 @@ BY_TRAINER = {
 """Arguments of a trainer that move memory or seconds, and no field has."""
 OF_PARSER = re.compile(r"\b\w+_args\.(\w+)|\bget_(?:peft|quantization)_config\(")
 """What a parser of configurations gave, and what TRL makes of it."""
+SWITCH = re.compile(r"\w+\.(\w+)")
 SPREAD = "**"
 """What the Python reader calls a mapping that it cannot look into."""
 
@@ -47,6 +49,10 @@ def by_command(script: Iterable[Given], own: Sequence[Given]) -> Iterator[Given]
     """A script's values with the options that its command gives, in place of their defaults."""
     said = {one.name: one for one in own}
     for one in script:
+        switches = {each: said[name] for each in one.opens if (name := _switch(each)) in said}
+        if any(str(word.value).lower() not in TRUE for word in switches.values()):
+            continue  # of a branch that the command turns off
+        one = replace(one, opens=tuple(each for each in one.opens if each not in switches))
         asked = [each for each in one.opens if _option(each) in said]
         if not asked:
             yield one
@@ -73,7 +79,14 @@ def said_anew(one: Given, known: Collection[str]) -> bool:
 
 def options_of(script: Iterable[Given]) -> set[str]:
     """Names of options that a script takes from its command."""
-    return {_option(each) for one in script for each in one.opens} - {""}
+    opens = [each for one in script for each in one.opens]
+    return {*map(_option, opens), *map(_switch, opens)} - {""}
+
+
+def _switch(one: Open) -> str:
+    """The option that a branch asks alone: of ``if args.use_lora``; a value's own has a place."""
+    found = SWITCH.fullmatch(one.name) if one.place is None else None
+    return found[1] if found else ""
 
 
 def _option(one: Open) -> str:
