@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 
 STARTED_BY: tuple[tuple[str, str], ...] = (
     (r"openrlhf(\.cli)?\.", "OpenRLHF"),
+    (r"^verl\.trainer\.main$", "EasyR1"),
     (r"^(swift|megatron) \w+$|^swift(\.|/)", "ms-swift"),
     (r"^llamafactory-cli|^llamafactory|(^|/)src/train\.py$", "LLaMA-Factory"),
     (r"^axolotl|axolotl\.cli", "axolotl"),
@@ -33,9 +34,27 @@ SAID_BY: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"trainer", "orchestrator"}), "prime-rl"),
     (frozenset({"train_type", "rlhf_type"}), "ms-swift"),
     (frozenset({"recipe", "tokenizer", "_component_"}), "torchtune"),
+    (frozenset({"worker", "data"}), "EasyR1"),
     (frozenset({"TrainingArguments", "Trainer"}), "transformers' Trainer"),
 )
 """Names that a configuration has together, two at least, and whose it is."""
+
+WRITTEN_WITH = {
+    "FastLanguageModel": "Unsloth",
+    "FastModel": "Unsloth",
+    "FastVisionModel": "Unsloth",
+}
+"""Calls of a script that change another framework's step, and whose they are."""
+SPOKEN_TO = (
+    (
+        frozenset(
+            ("--actor-num-gpus-per-node", "--rollout-batch-size", "--n-samples-per-prompt")
+            + ("--sglang-mem-fraction-static", "--rollout-num-gpus", "--rollout-max-response-len")
+        ),
+        "slime",
+    ),
+)
+"""Options that a command has together, two at least, where its program's name says nothing."""
 
 BESIDE: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"compute_environment", "distributed_type", "num_processes"}), "accelerate"),
@@ -58,6 +77,16 @@ def configured_for(names: Collection[str]) -> str:
 def beside_of(names: Collection[str]) -> str:
     """Whose file it is that goes with a script; empty: nobody's known here."""
     return _closest(names, BESIDE)
+
+
+def written_with(names: Iterable[str]) -> str:
+    """Whose a script is that calls these; empty: nobody's known here."""
+    return next((WRITTEN_WITH[one] for one in names if one in WRITTEN_WITH), "")
+
+
+def spoken_to(words: Collection[str]) -> str:
+    """Whose a command with these words is; empty: nobody's known here."""
+    return _closest(words, SPOKEN_TO)
 
 
 def _closest(names: Collection[str], known: Iterable[tuple[frozenset[str], str]]) -> str:

@@ -149,6 +149,9 @@ def _planned(
     launches: Sequence[Launch], files: Files, answers: Mapping[str, Any]
 ) -> Imported:
     able = [name for name in frameworks() if registry.has("frameworks", name, "importer")]
+    tops = _tops(files)
+    if elsewhere.written_with(tops) or (not launches and elsewhere.configured_for(tops)):
+        return _elsewhere(launches, files, able)
     first: Imported | None = None
     tried: set[str] = set()
     for launch in launches:
@@ -173,11 +176,11 @@ def _planned(
 
 def _elsewhere(launches: Sequence[Launch], files: Files, able: Sequence[str]) -> Imported:
     """Of a trainer that has no folder here: its settings as they were read, and no plan."""
-    tops = {one.name.partition(".")[0] for givens in files.values() for one in givens}
-    trainer = next(
-        (found for one in launches if (found := elsewhere.trainer_of(one.program))),
-        elsewhere.configured_for(tops),
-    )
+    tops = _tops(files)
+    started = (elsewhere.trainer_of(one.program) for one in launches)
+    spoken = (elsewhere.spoken_to([word.text for word in one.arguments]) for one in launches)
+    told = (elsewhere.written_with(tops), *started, *spoken, elsewhere.configured_for(tops))
+    trainer = next(filter(None, told), "")
     reading = Reading(unknown=[*_listed(launches, files)])
     programs = ", ".join(dict.fromkeys(one.program for one in launches if one.program))
     labels = read_listed([framework_named(name).label for name in able])
@@ -207,6 +210,10 @@ def _trainers(files: Files) -> set[str]:
     """Classes of trainers that scripts call."""
     parts = (part for givens in files.values() for one in givens for part in one.name.split("."))
     return {part for part in parts if part.endswith("Trainer") and part != "Trainer"}
+
+
+def _tops(files: Files) -> set[str]:
+    return {one.name.partition(".")[0] for givens in files.values() for one in givens}
 
 
 def _listed(launches: Sequence[Launch], files: Files) -> Iterator[Entry]:
@@ -241,8 +248,9 @@ def _of(
     if not reading.plan:
         return made
     asked = (each for one in reading.open if one.asked for each in one.fields)
+    needed = [*asked, *(() if "method" in reading.plan else ("method",))]
     said = {*answers, *(("model",) if answers.get("config") else ())}
-    asks = tuple(dict.fromkeys(each for each in asked if each in FIELDS and each not in said))
+    asks = tuple(dict.fromkeys(each for each in needed if each in FIELDS and each not in said))
     beyond = tuple(
         (one.name, str(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
     )
@@ -259,8 +267,9 @@ def _of(
     )
 
 
-DECISIVE = frozenset({"model"})
-"""Fields that nothing is planned without; others are planned by a default, which is said."""
+DECISIVE = frozenset({"model", "method"})
+"""Fields that nothing is planned without; others are planned by a default, which is said. A method
+is missing where the framework's is none that is planned."""
 
 
 def answered(found: Imported) -> Footprint:

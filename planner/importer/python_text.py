@@ -5,22 +5,29 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
-from planner.importer.python_values import OpenError, Value, Values, dotted
+from planner.importer.python_dictionaries import Dictionaries
+from planner.importer.python_options import dotted, fields_of, options_of
+from planner.importer.python_values import OpenError, Value
 
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
+BUILT = re.compile(r"(Config|Arguments|Args|Params)$")
+"""Of these what is set afterwards is a setting, as their arguments are."""
+OWNERS = re.compile(r"training_\w+")
+"""Names of configurations that a parser builds and a script changes afterwards."""
+OWN_CLASS = "class"
+"""Of a call of a class that the script itself makes of another: its name, as no argument has it."""
 CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
 """What changes a dictionary."""
-OWNERS = re.compile(r"training_\w+")
-"""Names of configurations whose settings a script changes once they are built."""
+OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -43,6 +50,7 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
         why = getattr(error, "msg", None) or "it is nested too deeply"
         raise UnreadableError(name, line, f"this is no Python: {why}.") from error
     reader = _Reader(text, name)
+    reader.options = options_of(tree)
     try:
         reader.block(tree.body)
     except RecursionError as error:
@@ -50,24 +58,35 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
     return tuple(reader.calls)
 
 
-class _Reader(Values):
+class _Reader(Dictionaries):
     """Follows statements, and gathers calls."""
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text, name)
-        self.nested = 0
-        """Blocks within each other that may not run, or run later."""
+        self.depth = 0
+        """Blocks within each other; those below the first may not run, or run later."""
         self.calls: list[Call] = []
-        self.entries: dict[str, tuple[Given, ...]] = {}
-        """Of mappings, each entry as far as the text says it."""
+        self.bases: dict[str, str] = {}
+        """Of classes of the script's own, what they are made of."""
+        self.built: dict[str, int] = {}
+        """Names of what a call has made, whose attributes are settings as its arguments are."""
+        self.made: dict[int, int] = {}
+        self.under: list[Open] = []
+        """The branches and loops that a statement stands in."""
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements in their order; what a branch, loop or function assigns stands behind it."""
+        self.depth += 1
         for node in body:
             self.effort.reach(self, self.lines[node.lineno - 1])
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     self.imported.add((alias.asname or alias.name).split(".")[0])
+            if isinstance(node, ast.ClassDef):
+                known = (dotted(one).rpartition(".")[2] for one in node.bases)
+                base = next((self.bases.get(one, one) for one in known if CALLS.search(one)), "")
+                self.bases |= {node.name: base} if base else {}
+                self.declared(base, node)
             for expression in self._expressions(node):
                 self.found(expression)
             self.tabled(node)
@@ -84,26 +103,59 @@ class _Reader(Values):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 outside = self.before()
                 self.parameters(node.args)
-                self.inside(node.body)
-                self.known, self.entries = outside
+                self.block(node.body)
+                self.known = outside
                 continue
-            for kind in ("body", "orelse", "finalbody"):
-                inner = getattr(node, kind, None)
-                if inner and isinstance(inner, list):
-                    before = self.before()
-                    self.inside(inner)
-                    if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
-                        self.differing(before, node)
+            self.branches(node)
             for handler in getattr(node, "handlers", ()):
-                self.inside(handler.body)
+                self.block(handler.body)
             for case in getattr(node, "cases", ()):
-                self.inside(case.body)
+                self.block(case.body)
+        self.depth -= 1
 
-    def inside(self, body: list[ast.stmt]) -> None:
-        """Statements of a block within the script's own."""
-        self.nested += 1
-        self.block(body)
-        self.nested -= 1
+    def declared(self, base: str, node: ast.ClassDef) -> None:
+        """A configuration of the script's own: its defaults, each of which a command can say."""
+        givens = []
+        for name, default in fields_of(node) if base and not base.endswith("Trainer") else ():
+            made = None if default is None else self.given(name, default)
+            if made is None or any(one.default is None for one in made.opens):
+                givens.append(Given(name, None, None, (Open(f"--{name}"),)))
+            else:
+                said = Open(f"--{name}", str(made.value), made.place)
+                givens.append(replace(made, opens=(*made.opens, said)))
+        if givens:
+            self.calls.append(Call(base, tuple(givens)))
+
+    def tested(self, node: ast.AST) -> Value | None:
+        """What an ``if`` asks, where the text says it."""
+        try:
+            return self.value(node.test) if isinstance(node, ast.If | ast.IfExp) else None
+        except OpenError:
+            return None
+
+    def branches(self, node: ast.stmt) -> None:
+        """Statements inside of one: of an ``if`` on constants those that run."""
+        test = self.tested(node)
+        for kind in ("body", "orelse", "finalbody"):
+            inner = getattr(node, kind, None)
+            runs = None if test is None else bool(test.value) is (kind == "body")
+            if inner and isinstance(inner, list) and (runs or test is None or test.opens):
+                self.branch(node, inner, runs)
+
+    def branch(self, node: ast.stmt, inner: list[ast.stmt], runs: bool | None) -> None:
+        """Statements that run or not, or more than once; what does not run by itself is open."""
+        before = self.before()
+        rests = isinstance(node, ast.If | ast.For | ast.While | ast.Try)
+        test = getattr(node, "test", None) or getattr(node, "iter", None)
+        shown = ast.unparse(test)[:200] if test is not None else "try"
+        rests = rests and shown != "__name__ == '__main__'"
+        outside = self.under
+        if rests and test is not None:
+            self.under = [*outside, Open(shown, None if runs is False else "True")]
+        self.block(inner)
+        self.under = outside
+        if rests:
+            self.differing(before, shown, runs is not False)
 
     def tabled(self, node: ast.stmt) -> None:
         """The table of constants, or an entry of it anew; what else changes it is open."""
@@ -111,52 +163,51 @@ class _Reader(Values):
         if changed is None:
             return
         value, name = getattr(node, "value", None), "**"
-        givens: Sequence[Given] = ()
+        givens: list[Given] = []
         if isinstance(changed, ast.Subscript) and isinstance(changed.slice, ast.Constant):
             name = str(changed.slice.value)
             givens = [self.given(name, node.value)] if isinstance(node, ast.Assign) else []
         elif isinstance(changed, ast.Name) and value is not None:
             givens = self.spread(value)
-        if self.nested or not givens:
+        if self.depth > 1 or not givens:
             place = self.place(node)
             shown = self.text[place.start : place.end][:200]
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
         self.calls.append(Call(CONSTANT, tuple(givens)))
 
-    def before(self) -> tuple[dict[str, Value], dict[str, tuple[Given, ...]]]:
+    def before(self) -> dict[str, Value]:
         """What is known, to be looked at again behind a branch."""
-        self.effort.spend((len(self.known) + len(self.entries)) // 64)
-        return dict(self.known), dict(self.entries)
+        self.effort.spend(len(self.known) // 64)
+        return dict(self.known)
 
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)
         return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
 
     def found(self, tree: ast.AST) -> None:
-        """Calls in an expression, outermost first."""
-        for node in ast.walk(tree):
+        """Calls in an expression, outermost first; those of ``a if b else c`` rest on it."""
+        outside, left = self.under, deque([(tree, self.under)])
+        while left:
+            node, self.under = left.popleft()
+            if isinstance(node, ast.IfExp):
+                left += [(node.test, self.under), *self.chosen(node)]
+                continue
+            left += ((one, self.under) for one in ast.iter_child_nodes(node))
             if isinstance(node, ast.Call) and (name := dotted(node.func)):
                 last = name.rpartition(".")[2]
-                if CALLS.search(last) or last in OTHERS:
+                if CALLS.search(last) or last in OTHERS or last in self.bases:
+                    self.made[id(node)] = len(self.calls)
                     self.calls.append(self.call(name, node))
-                elif last == "add_argument":
-                    self.calls.append(self.declared(name, node))
+                if last == "update":
+                    self.updated(name.rpartition(".")[0], node)
+        self.under = outside
 
-    def declared(self, name: str, node: ast.Call) -> Call:
-        """``add_argument("--x", default=8)`` as a call with that default under the name of x."""
-        words = [one.value for one in node.args if isinstance(one, ast.Constant)]
-        options = [one for one in words if isinstance(one, str)]
-        said = {one.arg: one.value for one in node.keywords}
-        long = next((one for one in options if one.startswith("--")), "".join(options[:1]))
-        if "default" in said:
-            made = self.given("", said["default"])
-        elif isinstance(how := said.get("action"), ast.Constant) and how.value == "store_true":
-            made = Given("", False)
-        else:
-            made = Given("", None)
-        if made.value is not None and not made.opens:
-            made = replace(made, opens=(Open(long, str(made.value), made.place),))
-        return Call(name, (replace(made, name=long.lstrip("-").replace("-", "_")),))
+    def chosen(self, node: ast.IfExp) -> Iterator[tuple[ast.AST, list[Open]]]:
+        test, shown = self.tested(node), ast.unparse(node.test)[:200]
+        for one, of in ((node.body, True), (node.orelse, False)):
+            runs = None if test is None else bool(test.value) is of
+            if test is None or runs or test.opens:
+                yield one, [*self.under, Open(shown, None if runs is False else "True")]
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
@@ -168,53 +219,13 @@ class _Reader(Values):
         stop = self.at(node.end_lineno or node.lineno, node.end_col_offset or 0) - 1
         last = max((self.place(one).end for one in self.arguments(node)), default=stop)
         end = Place(self.name, self.line(last), last, last, ("python argument",))
-        return Call(name, tuple(givens), end)
+        base = self.bases.get(name)
+        own = [Given(OWN_CLASS, name, self.place(node.func))] if base else []
+        givens = [replace(one, opens=(*one.opens, *self.under)) for one in givens]
+        return Call(base or name, (*own, *givens), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
-
-    def given(self, name: str, node: ast.expr) -> Given:
-        try:
-            made = self.value(node)
-        except OpenError as error:
-            shown = self.text[self.place(node).start : self.place(node).end][:200]
-            return Given(name, shown, self.place(node), error.opens)
-        return Given(name, made.value, made.place, made.opens)
-
-    def named(self, name: str, node: ast.expr) -> Sequence[Given]:
-        """One setting; of a mapping that is known in parts each entry."""
-        made = self.given(name, node)
-        inside = self.mapping(node) if any(one.default is None for one in made.opens) else None
-        if inside is None:
-            return (made,)
-        return [replace(one, name=f"{name}.{one.name}") for one in inside]
-
-    def spread(self, node: ast.expr) -> Sequence[Given]:
-        """``**settings``: entries of a mapping, else one open value."""
-        inside = self.mapping(node)
-        return (self.given("**", node),) if inside is None else inside
-
-    def mapping(self, node: ast.expr) -> tuple[Given, ...] | None:
-        """Entries of ``{…}``, ``dict(…)`` or a name for one; None: it is none that is known."""
-        if isinstance(node, ast.Name):
-            return self.entries.get(node.id)
-        found: list[Given] = []
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    found.append(self.given(key.value, value))
-                elif key is None:
-                    found.extend(self.spread(value))
-        elif isinstance(node, ast.Call) and dotted(node.func) == "dict" and not node.args:
-            for keyword in node.keywords:
-                if keyword.arg is None:
-                    found.extend(self.spread(keyword.value))
-                else:
-                    found.append(self.given(keyword.arg, keyword.value))
-        else:
-            return None
-        self.effort.spend(len(found))
-        return tuple(found)
 
     def assign(self, target: ast.expr, node: ast.expr) -> None:
         several = ast.Tuple | ast.List
@@ -222,30 +233,34 @@ class _Reader(Values):
             for one, value in zip(target.elts, node.elts, strict=False):
                 self.assign(one, value)
             return
-        if not isinstance(target, ast.Name):
-            self.changed(target, node)
+        if isinstance(target, ast.Subscript) and self.entered(target, node):
             return
-        self.entries.pop(target.id, None)
-        if (inside := self.mapping(node)) is not None:
-            self.entries[target.id] = inside
-        try:
-            self.known[target.id] = self.value(node)
-        except OpenError as error:
-            self.known[target.id] = Value(None, None, error.opens)
+        if isinstance(target, ast.Attribute) and self.configured(target, node):
+            return
+        if not isinstance(target, ast.Name):
+            self.forget(target)
+            return
+        self.built.pop(target.id, None)
+        if id(node) in self.made and BUILT.search(self.calls[self.made[id(node)]].name):
+            self.built[target.id] = self.made[id(node)]
+        self.known[target.id] = self.held(node)
 
-    def changed(self, target: ast.expr, node: ast.expr) -> None:
-        """``settings["beta"] = 0`` is a further entry, ``training_args.beta = 0`` a setting."""
-        owner = target.value if isinstance(target, ast.Subscript | ast.Attribute) else None
-        inside = self.entries.get(owner.id) if isinstance(owner, ast.Name) else None
-        self.forget(target)
-        if isinstance(target, ast.Attribute) and OWNERS.fullmatch(name := dotted(target.value)):
-            self.calls.append(Call(name, (*self.named(target.attr, node),)))
-        elif isinstance(target, ast.Subscript) and isinstance(owner, ast.Name):
-            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-            self.entries.pop(owner.id, None)
-            if inside is not None and isinstance(key, str):
-                self.effort.spend(len(inside) // 16)
-                self.entries[owner.id] = (*inside, self.given(key, node))
+    def configured(self, target: ast.Attribute, node: ast.expr) -> bool:
+        """``args.beta = …`` behind ``args = GRPOConfig(…)``: the last word counts."""
+        owner = dotted(target.value)
+        at = self.built.get(owner)
+        if at is None and not OWNERS.fullmatch(owner):
+            return False
+        made = [
+            replace(one, opens=(*one.opens, *self.under)) for one in self.named(target.attr, node)
+        ]
+        if at is None:
+            self.calls.append(Call(owner, tuple(made)))
+        else:
+            call = self.calls[at]
+            others = (one for one in call.givens if one.name != target.attr)
+            self.calls[at] = replace(call, givens=(*others, *made))
+        return True
 
     def combined(self, node: ast.AugAssign) -> None:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
@@ -259,14 +274,11 @@ class _Reader(Values):
         for one in ast.walk(target):
             if isinstance(one, ast.Name) and (itself or one.id in self.known):
                 self.known[one.id] = Value(None, None, (self.open(one),))
-                if itself:
-                    self.entries.pop(one.id, None)
 
     def parameters(self, arguments: ast.arguments) -> None:
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))):
             self.known[one.arg] = Value(None, None, (Open(one.arg),))
-            self.entries.pop(one.arg, None)
         plain = [*arguments.posonlyargs, *arguments.args]
         plain = plain[len(plain) - len(arguments.defaults) :]
         defaults: list[tuple[ast.arg, ast.expr | None]] = [
@@ -281,26 +293,13 @@ class _Reader(Values):
                 opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
 
-    def differing(
-        self, before: tuple[Mapping[str, Value], Mapping[str, tuple[Given, ...]]], node: ast.stmt
-    ) -> None:
-        """What a branch changed rests on whether it is taken."""
-        test = getattr(node, "test", None) or getattr(node, "iter", None)
-        shown = ast.unparse(test)[:200] if test is not None else "try"
-        if shown == "__name__ == '__main__'":
-            return
-        for name, inside in self.entries.items():
-            if (had := before[1].get(name, ())) is not inside:
-                rests = Open(shown, "True")
-                self.entries[name] = tuple(
-                    one if one in had else replace(one, opens=(*one.opens, rests))
-                    for one in inside
-                )
+    def differing(self, before: Mapping[str, Value], shown: str, runs: bool) -> None:
+        """What a branch changes rests on whether it runs; one that does not changes nothing yet."""
         for name, value in self.known.items():
-            if before[0].get(name) is not value and not any(o.name == shown for o in value.opens):
-                known = all(one.default is not None for one in value.opens)
-                one = Open(shown, "True" if known else None)
-                self.known[name] = Value(value.value, value.place, (*value.opens, one))
+            had = before.get(name)
+            if had is not value:
+                one = value if runs else had or Value(None, None, (Open(shown),))
+                self.known[name] = one.resting(shown, had)
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

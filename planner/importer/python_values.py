@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.importer.effort import Effort
 from planner.importer.given import Open, Place, UnreadableError
+from planner.importer.python_options import Option, Options, dotted
 
 MOST_DEPTH = 60
 MOST_CHARACTERS = 64_000
@@ -31,6 +32,14 @@ ACTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+TESTS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+
+
 class OpenError(Exception):
     """A value rests on what the text does not say."""
 
@@ -43,11 +52,31 @@ class Value:
     """What an expression makes, and where that stands."""
 
     def __init__(
-        self, value: Any, place: Place | None, opens: tuple[Open, ...] = (), size: int = 1
+        self,
+        value: Any,
+        place: Place | None,
+        opens: tuple[Open, ...] = (),
+        size: int = 1,
+        entries: Mapping[str, Value] | None = None,
     ) -> None:
-        self.value, self.place, self.opens = value, place, opens
+        self.value, self.place, self.opens, self.entries = value, place, opens, entries
         self.size = size + len(value) // 16 if isinstance(value, str) else size
         """What it takes to look at all of it, each part counted as often as it stands there."""
+
+    def resting(self, shown: str, before: Value | None) -> Value:
+        """The same where a branch has changed it: it rests on whether that is taken."""
+        opens = self.opens
+        if not any(one.name == shown for one in opens):
+            known = all(one.default is not None for one in opens)
+            opens = (*opens, Open(shown, "True" if known else None))
+        entries = self.entries
+        if entries is not None:
+            had = (before and before.entries) or {}
+            entries = {
+                key: one if had.get(key) is one else one.resting(shown, had.get(key))
+                for key, one in entries.items()
+            }
+        return Value(self.value, self.place, opens, self.size, entries)
 
 
 class Values:
@@ -60,6 +89,7 @@ class Values:
         self.columns: dict[int, list[int]] = {}
         self.known: dict[str, Value] = {}
         self.imported: set[str] = set()
+        self.options = Options()
         self.effort = Effort("Give the calls that configure the run alone.")
 
     def error(self, at: int, message: str) -> UnreadableError:
@@ -111,6 +141,8 @@ class Values:
             name = dotted(node)
             if name and name.split(".")[0] in self.imported:
                 return Value(name, place)
+            if (option := self.options.of(name)) is not None:
+                return self._option(option, depth)
             raise OpenError((self.open(node),))
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             made = [self.value(one, depth + 1) for one in node.elts]
@@ -123,6 +155,12 @@ class Values:
             return Value(made_of, place, _opens(values), _size(values))
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return self._calculated(node, depth)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            return self._compared(node, depth)
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, depth + 1)
+            taken = self.value(node.body if test.value else node.orelse, depth + 1)
+            return Value(taken.value, taken.place, _opens([taken, test]), taken.size)
         if isinstance(node, ast.JoinedStr):
             return self._joined(node, depth)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(node.values) == 2:
@@ -130,6 +168,22 @@ class Values:
         if isinstance(node, ast.Call):
             return self._called(node, depth)
         raise OpenError((self.open(node),))
+
+    def _option(self, option: Option, depth: int) -> Value:
+        """An option's default, which the command can replace."""
+        if option.default is None:
+            raise OpenError((Open(option.name),))
+        made = self.value(option.default, depth + 1)
+        place = None if option.switch else made.place
+        opens = (*made.opens, Open(option.name, str(made.value), place))
+        return Value(made.value, place, opens, made.size)
+
+    def _compared(self, node: ast.Compare, depth: int) -> Value:
+        act = TESTS.get(type(node.ops[0]))
+        if act is None:
+            raise OpenError((self.open(node),))
+        pair = [self.value(one, depth + 1) for one in (node.left, node.comparators[0])]
+        return Value(act(pair[0].value, pair[1].value), None, _opens(pair))
 
     def _named(self, node: ast.Name) -> Value:
         known = self.known.get(node.id)
@@ -205,15 +259,6 @@ class Values:
             one_open = Open(str(variable.value), str(default.value), default.place)
             return Value(default.value, default.place, (*default.opens, one_open))
         raise OpenError((self.open(node),))
-
-
-def dotted(node: ast.AST) -> str:
-    """A name with its attributes, ``a.b.c``; empty for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute) and len(parts) < 20:
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _opens(values: list[Value]) -> tuple[Open, ...]:

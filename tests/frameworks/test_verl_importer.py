@@ -382,6 +382,7 @@ def test_a_configuration_beside_the_script_comes_before_its_words() -> None:
     absent = imported(launch)
     assert "Give the file, too." in " ".join(absent.messages)
     assert [(one.name, one.value) for one in absent.unknown] == [("--config-name", "mine")]
+    assert [one.asked for one in absent.open if one.name == "--config-name"] == [True]
 
 
 def test_old_names_are_read_as_what_they_became() -> None:
@@ -389,6 +390,7 @@ def test_old_names_are_read_as_what_they_became() -> None:
     assert "critic.fsdp.fsdp_size" in _named(found.beyond)
     assert any("refuses the old name" in sentence for sentence in found.messages)
     assert not found.unknown and "reward_model.use_reward_loop" in _named(found.no_effect)
+    assert any("no longer has reward_model.use_reward_loop" in said for said in found.messages)
 
 
 @pytest.mark.parametrize(
@@ -494,6 +496,24 @@ def test_a_program_that_is_not_planned_gets_no_verdict() -> None:
     found = imported(_launch("data.train_batch_size=8", program="verl.trainer.sft_trainer"))
     assert not found.plan and _named(found.unknown)["data.train_batch_size"].value == 8
     assert "verl.trainer.sft_trainer is not planned" in found.messages[0]
+
+
+def test_settings_of_megatrons_say_that_it_trains() -> None:
+    """hydra takes none of them in a configuration of FSDP's."""
+    words = ("--config-name=theirs", f"{ACTOR}.megatron.tensor_model_parallel_size=2")
+    found = _read(*words, f"{ACTOR}.use_kl_loss=true")
+    assert _named(found.beyond)["model_engine"].value == "megatron"
+    assert found.plan["kl"] == "loss"
+    assert not found.plan.keys() & {"sharding", "offload", "reference", "tensor_parallel"}
+
+
+def test_a_program_that_is_built_on_verl_is_recognised_by_its_settings() -> None:
+    words = (f"{ROLLOUT}.n=4", f"{ACTOR}.optim.lr=1e-6", f"+{MODEL}.path=Qwen/Qwen3-4B")
+    launch = _launch(*words, program="examples/split.py")
+    assert takes(launch) and not takes(_launch(*words[:2], program="examples/split.py"))
+    found = imported(launch)
+    assert not found.plan and _named(found.unknown)[f"{ROLLOUT}.n"].value == 4
+    assert found.messages[0].startswith("examples.split is not planned")
 
 
 NASTY = (

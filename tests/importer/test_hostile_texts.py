@@ -89,7 +89,7 @@ OTHERS: dict[str, tuple[Callable[[str, str], object], str]] = {
     "one long line": (read_python, "GRPOConfig(é);" * 25_000),
     "the same again": (
         read_python,
-        "d={" + ",".join(f"'a{one}':1" for one in range(5_000)) + "}\n" + "dict(**d)\n" * 15_000,
+        "d={" + ",".join(f"'a{one}':1" for one in range(5_000)) + "}\n" + "AConfig(**d)\n" * 15_000,
     ),
     "many objects": (read_json, "{" + ",\n".join(f'"{one}":{{}}' for one in range(120_000)) + "}"),
 }

@@ -315,3 +315,12 @@ def test_too_many_texts_are_said() -> None:
     found = imported({f"{number}.log": "x" for number in range(MOST_TEXTS + 1)})
     assert len(found.texts) == MOST_TEXTS
     assert any(str(MOST_TEXTS) in note for note in found.notes)
+
+
+def test_a_method_that_is_not_planned_gets_no_plan_of_another() -> None:
+    found = imported({"run.sh": VERL.replace("=grpo", "=optimal_token_baseline")}, ALL_SAID)
+    assert found.plan is None and "method" in found.asks
+    named = [one for one in found.reading.beyond if "method" in one.fields]
+    assert [one.value for one in named] == ["optimal_token_baseline"]
+    answered_by_hand = imported(found.texts, {**ALL_SAID, "method": "grpo"})
+    assert answered_by_hand.plan is not None and answered_by_hand.left_out

@@ -11,14 +11,22 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
+from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script
 from planner.frameworks.trl.packaged import ALL, PACKAGED
+from planner.frameworks.trl.scripts import alone as started_alone
+from planner.frameworks.trl.scripts import (
+    by_command,
+    judged,
+    options_of,
+    owners,
+    said_anew,
+    trainer_in,
+)
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Open, Word
 from planner.importer.huggingface import homes
 from planner.importer.huggingface.launchers import Started, started
-from planner.importer.huggingface.parsed import handed_on
 from planner.importer.huggingface.sharing import of_accelerate, shared
 from planner.importer.kinds import gathered, of_kinds
 from planner.importer.models import cataloged
@@ -56,16 +64,16 @@ def scripts() -> dict[str, str]:
     return {name.removesuffix("Config").lower(): method for name, method in classes().items()}
 
 
-def _trainers() -> dict[str, str]:
-    """Methods by the trainer's class, which a script that parses its arguments calls alone."""
-    owns = ((trainer_of(FRAMEWORK.name, name).own, name) for name in methods())
-    return {own.trainer: name for own, name in owns if own is not None}
+def trainers() -> set[str]:
+    """Classes that train by a planned method."""
+    return {name.replace("Config", "Trainer") for name in classes()}
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
-    return own or bool(method_of(launch, files))
+    script = _beside(files, launch.program)
+    return own or bool(method_of(launch, files) or trainer_in(script, trainers()))
 
 
 def alone(files: Files) -> Launch | None:
@@ -102,9 +110,12 @@ def method_of(launch: Launch, files: Files) -> str:
     by_class = classes()
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    calls = [owner_of(one.name)[0] for one in _beside(files, launch.program)]
-    known = (*by_class.items(), *_trainers().items())
-    named = next((method for name, method in known if name in calls), "")
+    script = _beside(files, launch.program)
+    trainer = trainer_in(script, trainers()).removesuffix("Trainer")
+    found = (*owners(script), f"{trainer}Config")
+    named = next((by_class[name] for name in found if name in by_class), "")
+    if trainer and not named:
+        return ""
     if named or program.startswith("trl "):
         return named or scripts().get(program.removeprefix("trl "), "")
     method = scripts().get(last, "")
@@ -136,8 +147,16 @@ def imported(
         servers: Launches of an engine's server beside it.
     """
     method = method_of(launch, files)
+    script = _beside(files, launch.program)
+    own = [*flags(launch.arguments, ())]
     if not method:
-        return listed(launch.program, as_settings(flags(launch.arguments, ())))
+        reading = listed(
+            trainer_in(script, trainers()) or launch.program, as_settings([*script, *own])
+        )
+        return reading
+    trainer = trainer_in(script, trainers())
+    if trainer and not own and _arguments(method) not in owners(script):
+        return _by_command_alone(trainer, method, script)
     table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
     absent: list[Entry] = []
     wrong: list[Entry] = []
@@ -154,9 +173,36 @@ def imported(
     reading.open += absent
     reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
+    judged(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
+    if trainer:
+        started_alone(reading, launch)
     return reading
+
+
+def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Reading:
+    """Of a script whose command says everything, and is not here."""
+    known = {row.name for row in all_settings(method)}
+    known |= {*no_effect()}
+    told = [*of_script((one for one in script if not said_anew(one, known)), _arguments(method))]
+    reading = read((), no_effect(), told)
+    judged(reading)
+    reading.understood.append(Entry(trainer, method, ("method",)))
+    absent = "What the command says is not here: defaults stand in its place."
+    reading.beyond.append(Entry(f"{trainer}.args", "", why=absent))
+    reading.plan |= {"framework": FRAMEWORK.name, "method": method}
+    reading.messages.append(
+        f"{trainer}'s settings come from the command that starts this script, or from its "
+        "--config: give that as well."
+    )
+    _ask(reading)
+    return reading
+
+
+def _arguments(method: str) -> str:
+    """The class of a method's arguments."""
+    return next(name for name, known in classes().items() if known == method)
 
 
 def _remarks(givens: Sequence[Given]) -> Iterator[str]:
@@ -190,8 +236,10 @@ def _told(
     launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
     """All settings of a launch; of two of one name the last counts."""
+    script = [*_beside(files, launch.program)]
     known = {*table, *no_effect()}
-    own = [*flags(launch.arguments, {name for name in known if "." not in name})]
+    taken = options_of(script) - known
+    own = [*flags(launch.arguments, {*taken, *(name for name in known if "." not in name)})]
     config = [one for one in own if one.name == "config"]
     own = [
         one if one.name else replace(one, name=f"argument {one.value}")
@@ -201,9 +249,10 @@ def _told(
     found: list[Given] = []
     for one in config:
         found += _beside(files, str(one.value)) or _missing(one, absent)
-    arguments = trainer_of(FRAMEWORK.name, method).own.config
-    script, own = handed_on([*_beside(files, launch.program)], own, known)
-    said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
+    script = [one for one in script if not said_anew(one, known)]
+    script = [*by_command(of_script(script, _arguments(method)), own)]
+    own = [one for one in own if one.name not in taken]
+    said = [*script, *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
     rest = [one for one in said if _head(one) not in heads]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.frameworks.trl.rows import beyond, row
-from planner.importer.given import Given
+from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import flat
 from planner.importer.python_text import OWNERS
@@ -50,6 +50,8 @@ PEFT = {
 """Arguments of ``LoraConfig`` and ``BitsAndBytesConfig`` under the names of TRL's ModelConfig."""
 
 MODEL = ("model_name_or_path", "reward_model_name_or_path")
+TOLD_TRAINER = {"0": MODEL[0], "model": MODEL[0], "1": MODEL[1], "reward_funcs": MODEL[1]}
+"""Arguments of a trainer that name a model where they are a text; of DPO's the second is none."""
 
 
 def as_settings(givens: Iterable[Given]) -> Iterator[Given]:
@@ -78,6 +80,12 @@ def owner_of(name: str) -> tuple[str, str]:
     return parts[at], ".".join(parts[at + 1 :])
 
 
+def _all_rest_on(givens: Iterable[Given], owner: str) -> tuple[Open, ...]:
+    """What a call as a whole rests on: the branch that it stands in."""
+    first, *others = [one.opens for one in givens if owner_of(one.name)[0] == owner]
+    return tuple(one for one in first if all(one in opens for opens in others))
+
+
 def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
     """A Python script's arguments by call, as settings; what is none of a run keeps its name.
 
@@ -92,18 +100,20 @@ def of_script(givens: Iterable[Given], arguments: str) -> Iterator[Given]:
         found = one.name
         if owner in ("LoraConfig", "BitsAndBytesConfig"):
             if owner == "LoraConfig" and not adapters:
-                adapters = True
-                yield Given("use_peft", True)
+                adapters, opens = True, _all_rest_on(told, owner)
+                if not any(one.name.endswith(".use_peft") for one in opens):  # else a flag says it
+                    yield Given("use_peft", True, opens=opens)
             known = name in PEFT or ADAPTED.match(name)
             found = PEFT.get(name, name) if known else found
         elif owner.endswith("Trainer"):
-            said = all(each.default is not None for each in one.opens)
-            found = MODEL[0] if name in ("0", "model") and said else f"trainer.{name}"
+            says = isinstance(one.value, str) and all(o.default is not None for o in one.opens)
+            found = (TOLD_TRAINER.get(name) if says else None) or f"trainer.{name}"
         elif owner.endswith("from_pretrained"):
             model = "Model" in owner and "Sequence" not in owner
-            found = LOADED.get(name, found) if model else f"trainer.{name}"
-            others = {argument for call, argument in map(owner_of, names) if call == owner}
-            if found == MODEL[0] and not others & {"dtype", "torch_dtype"}:
+            built = any("BitsAndBytesConfig" in each.name for each in one.opens)
+            found = LOADED.get(name, found) if model and not built else f"trainer.{name}"
+            said = {argument for call, argument in map(owner_of, names) if call == owner}
+            if found == MODEL[0] and not said & {"dtype", "torch_dtype"}:
                 yield Given("dtype", "auto")  # transformers' own: the checkpoint's
         elif owner in (arguments, *ARGUMENTS) or OWNERS.fullmatch(owner):
             found = name

@@ -65,18 +65,23 @@ OWN = ("actor_rollout_ref.", "data.", "algorithm.", "critic.")
 """What names of a configuration of verl's trainer begin with."""
 FEW = 3
 """As many of them make a file such a configuration."""
+EASY_R1 = "verl.trainer.main"
+"""A fork's program, which takes other settings."""
 ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
-    """Whether a command is of verl, whatever it trains."""
-    return _module(launch).split(".")[0] == FRAMEWORK.name
+    """Whether a command is of verl, whatever it trains: also of a program that is built on it."""
+    its = sum(word.text.lstrip("+~").startswith(OWN[0]) for word in launch.arguments)
+    module = _module(launch)
+    return (module.split(".")[0] == FRAMEWORK.name and module != EASY_R1) or its >= FEW
 
 
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration of verl's trainer, where one is given by itself."""
     for path, givens in files.items():
-        if sum(one.name.startswith(OWN) for one in givens) >= FEW:
+        its = any(one.name.startswith(OWN[0]) for one in givens)
+        if its and sum(one.name.startswith(OWN) for one in givens) >= FEW:
             return Launch(next(iter(PROGRAMS)), (Word("--config-name"), Word(_stem(path))))
     return None
 
@@ -98,6 +103,8 @@ def imported(
     if module not in PROGRAMS:
         return listed(module, words.givens)
     givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
+    if not any(one.name == "model_engine" for one in givens) and any(map(_megatron, givens)):
+        givens.insert(0, Given("model_engine", "megatron"))
     rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
     _complete(reading, launch, words, {row.name: row.default for row in rows} | _values(givens))
@@ -137,7 +144,12 @@ def _configured(words: Words, files: Files) -> list[Given]:
         f"{name[:80]} is no configuration of verl's, nor beside the script and based on one: what "
         "it says is not read, and defaults are verl's. Give the file, too."
     )
-    return [words.config]
+    return [replace(words.config, opens=(*words.config.opens, Open(name[:80])))]
+
+
+def _megatron(one: Given) -> bool:
+    """Whether only a configuration of Megatron's has this setting: another refuses it."""
+    return ".megatron." in one.name
 
 
 def _stem(path: str) -> str:

@@ -34,8 +34,10 @@ def _kl(said: Said) -> Mapping[str, Any]:
     """The KL term and the reference it needs; a term in the loss goes before one in the reward."""
     if not compares(said):
         return {"kl": "none", "reference": "none"}
-    reference = "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference
-    return {"kl": "loss" if said[f"{ACTOR}.use_kl_loss"] else "reward", "reference": reference}
+    kl = {"kl": "loss" if said[f"{ACTOR}.use_kl_loss"] else "reward"}
+    if said["model_engine"] != "dp" and not adapts(said):  # where its weights are, FSDP alone says
+        return kl
+    return {**kl, "reference": "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference}
 
 
 def _kl_in_reward(said: Said) -> Mapping[str, Any]:
