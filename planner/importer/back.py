@@ -112,12 +112,21 @@ def _in_form(value: Any, place: Place) -> Any:
 
 
 def _further(found: Imported, importer: Importer, row: Setting, value: Any) -> Addition | None:
-    """A setting that the files do not have yet: as an argument, or in the one configuration."""
+    """A setting that the files do not have yet: of a call, as an argument, in a configuration.
+
+    A script's call takes it before the command does, whose words it may not read.
+    """
     assert found.launch is not None
+    program = found.launch.program
+    there = {one.name for one in found.files.get(program, ())}
+    for call, end in found.ends.get(program, {}).items():
+        given = importer.words(row, value, call)
+        if given and f"{call}.{given[0]}" not in there:
+            return Addition(end, given)
     words = importer.words(row, value)
     if words and found.launch.end is not None:
         return Addition(found.launch.end, words)
-    if found.launch.end is None and len(found.ends) == 1:
-        (end,) = found.ends.values()
-        return Addition(end, (row.name, value))
+    ends = [ends[""] for ends in found.ends.values() if "" in ends]
+    if found.launch.end is None and len(ends) == 1:
+        return Addition(ends[0], (row.name, value))
     return None

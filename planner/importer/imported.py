@@ -51,8 +51,11 @@ class Importer(Protocol):
     def rows(self, launch: Launch, files: Files) -> Sequence[Setting]:
         """The framework's table."""
 
-    def words(self, row: Setting, value: Any) -> tuple[str, ...]:
-        """A setting as arguments of the command; none where only a file can have it."""
+    def words(self, row: Setting, value: Any, call: str = "") -> tuple[Any, ...]:
+        """A setting as arguments of the command; none where only a file can have it.
+
+        Of a call in a script its name there, and the value; none where that does not take it.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,8 @@ class Imported:
     """Whose program it is, in words."""
     launch: Launch | None = None
     files: Files = field(default_factory=dict)
-    ends: Mapping[str, Place] = field(default_factory=dict)
-    """Where each configuration can have a further setting."""
+    ends: Mapping[str, Mapping[str, Place]] = field(default_factory=dict)
+    """Where a configuration can have a further setting, by file and, of a script, by call."""
     reading: Reading = field(default_factory=Reading)
     plan: Plan | None = None
     problems: tuple[Problem, ...] = ()
@@ -129,7 +132,7 @@ def imported(
         texts=kept,
         answers=answers,
         files=files,
-        ends={name: end for name, _, end in documents if end},
+        ends={name: end for name, _, end in documents},
         errors=tuple(errors),
         logs=tuple(logs),
     )

@@ -7,6 +7,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
@@ -17,7 +18,13 @@ MOST_DIGITS = 64
 """Bits of an integer that arithmetic may make, and characters of a text in thousands."""
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict"))
+OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict", "tokenizer"))
+MADE_OF = re.compile(r"\w*(Config|Arguments|Args|Trainer)$")
+"""Classes that a script's own are made of, where a call of those is a call of these."""
+OPTIONS = "options"
+"""The call of what the script's command line takes, by its defaults."""
+CONSTANT = "PLAN"
+"""A dictionary by which programs that are exported here take their settings."""
 ACTS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -38,8 +45,15 @@ class _OpenError(Exception):
 class _Value:
     """What an expression makes, and where that stands."""
 
-    def __init__(self, value: Any, place: Place | None, opens: tuple[Open, ...] = ()) -> None:
+    def __init__(
+        self,
+        value: Any,
+        place: Place | None,
+        opens: tuple[Open, ...] = (),
+        entries: tuple[Given, ...] = (),
+    ) -> None:
         self.value, self.place, self.opens = value, place, opens
+        self.entries = entries  # of a dictionary, each with its own place
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -79,6 +93,7 @@ class _Reader:
         self.known: dict[str, _Value] = {}
         self.imported: set[str] = set()
         self.calls: list[Call] = []
+        self.under: tuple[Open, ...] = ()  # the conditions that a statement stands under
 
     def at(self, line: int, column: int) -> int:
         """The character of a line and a column in bytes."""
@@ -118,11 +133,20 @@ class _Reader:
                 self.block(node.body)
                 self.known = outside
                 continue
+            if isinstance(node, ast.ClassDef):
+                outside = dict(self.known)
+                self.made(node)
+                self.block(node.body)
+                self.known = outside
+                continue
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
                 if isinstance(inner, list):
-                    before = dict(self.known)
+                    before, under = dict(self.known), self.under
+                    if isinstance(node, ast.If) and (shown := _condition(node)):
+                        self.under = (*under, Open(shown, "True"))
                     self.block(inner)
+                    self.under = under
                     if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
                         self.differing(before, node)
             for handler in getattr(node, "handlers", ()):
@@ -141,6 +165,41 @@ class _Reader:
                 last = name.rpartition(".")[2]
                 if CALLS.search(last) or last in OTHERS:
                     self.calls.append(self.call(name, node))
+                elif last == "add_argument":
+                    self.option(node)
+
+    def made(self, node: ast.ClassDef) -> None:
+        """A class of the script: what it is made of, its methods, and a dataclass's defaults."""
+        names = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+        for base in map(_dotted, node.bases):
+            if MADE_OF.fullmatch(last := base.rpartition(".")[2]):
+                self.calls.append(Call(f"class {node.name}", (Given(last, names),)))
+        plain = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+        if not any(_dotted(one).endswith("dataclass") for one in plain):
+            return
+        for one in node.body:
+            if not isinstance(one, ast.AnnAssign) or not isinstance(one.target, ast.Name):
+                continue
+            value = one.value
+            if isinstance(value, ast.Call) and _dotted(value.func).endswith("field"):
+                value = _keyword(value, "default")
+            self.defaulted(one.target.id, value)
+
+    def option(self, node: ast.Call) -> None:
+        """An option that argparse takes, by its default."""
+        names = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        long = next((str(one) for one in names if str(one).startswith("--")), "")
+        name = _keyword(node, "dest")
+        told = name.value if isinstance(name, ast.Constant) else long.removeprefix("--")
+        self.defaulted(str(told).replace("-", "_"), _keyword(node, "default"))
+
+    def defaulted(self, name: str, node: ast.expr | None) -> None:
+        """An option of the script; of one without a default, or with None, nothing is said."""
+        nothing = node is None or (isinstance(node, ast.Constant) and node.value is None)
+        if name and node is not None and not nothing:
+            made = self.given(name, node)
+            if all(one.default is not None for one in made.opens):
+                self.calls.append(Call(OPTIONS, (made,)))
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
@@ -154,7 +213,9 @@ class _Reader:
         if not self.arguments(node):
             last = stop
         line = self.text.count("\n", 0, last) + 1
-        return Call(name, tuple(givens), Place(self.name, line, last, last, ("python argument",)))
+        end = Place(self.name, line, last, last, ("python argument",))
+        rests = [replace(one, opens=(*one.opens, *self.under)) for one in givens]
+        return Call(name, tuple(rests), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
         return [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -173,7 +234,8 @@ class _Reader:
         if literal is None:
             made = self.given("**", node)
             if isinstance(made.value, dict) and not made.opens:
-                return [Given(str(key), value, None) for key, value in made.value.items()]
+                entries = self.value(node, 0).entries
+                return [*entries] or [Given(str(key), one) for key, one in made.value.items()]
             return [made]
         found = []
         for key, value in zip(literal.keys, literal.values, strict=True):
@@ -192,6 +254,11 @@ class _Reader:
         if not isinstance(target, ast.Name):
             self.forget(target)
             return
+        if target.id == CONSTANT and isinstance(node, ast.Dict) and node.values:
+            last = self.place(node.values[-1])
+            line = self.text.count("\n", 0, last.end) + 1
+            end = Place(self.name, line, last.end, last.end, ("python entry",))
+            self.calls.append(Call(CONSTANT, tuple(self.spread(node)), end))
         try:
             self.known[target.id] = self.value(node, 0)
         except _OpenError as error:
@@ -230,9 +297,8 @@ class _Reader:
 
     def differing(self, before: Mapping[str, _Value], node: ast.stmt) -> None:
         """What a branch changed rests on whether it is taken."""
-        test = getattr(node, "test", None) or getattr(node, "iter", None)
-        shown = ast.unparse(test)[:200] if test is not None else "try"
-        if shown == "__name__ == '__main__'":
+        shown = _condition(node)
+        if not shown:
             return
         for name, value in self.known.items():
             if before.get(name) is not value and not any(o.name == shown for o in value.opens):
@@ -266,7 +332,9 @@ class _Reader:
             values = [self.value(one, depth + 1) for one in node.values]
             keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
             made_of = dict(zip(keys, (one.value for one in values), strict=True))
-            return _Value(made_of, place, _opens(values))
+            named = zip(map(str, keys), values, strict=True)
+            entries = tuple(Given(key, one.value, one.place, one.opens) for key, one in named)
+            return _Value(made_of, place, _opens(values), entries)
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return self.calculated(node, depth)
         if isinstance(node, ast.JoinedStr):
@@ -325,6 +393,12 @@ class _Reader:
     def called(self, node: ast.Call, depth: int) -> _Value:
         """``os.environ.get("X", "y")`` and conversions of it; nothing is ever called."""
         name = _dotted(node.func)
+        if name == "dict" and not node.args and all(one.arg for one in node.keywords):
+            named = {str(one.arg): self.value(one.value, depth + 1) for one in node.keywords}
+            entries = tuple(Given(key, one.value, one.place, one.opens)
+                            for key, one in named.items())
+            values = {key: one.value for key, one in named.items()}
+            return _Value(values, None, _opens([*named.values()]), entries)
         if name in ("int", "float", "str", "bool") and len(node.args) == 1 and not node.keywords:
             one = self.value(node.args[0], depth + 1)
             try:
@@ -339,6 +413,18 @@ class _Reader:
             one_open = Open(str(variable.value), str(default.value), default.place)
             return _Value(default.value, default.place, (*default.opens, one_open))
         raise _OpenError((self.open(node),))
+
+
+def _condition(node: ast.stmt) -> str:
+    """What a branch or a loop rests on; empty for what every program does."""
+    test = getattr(node, "test", None) or getattr(node, "iter", None)
+    shown = ast.unparse(test)[:200] if test is not None else "try"
+    return "" if shown == "__name__ == '__main__'" else shown
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    """An argument of a call by its name."""
+    return next((one.value for one in node.keywords if one.arg == name), None)
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

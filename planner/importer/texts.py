@@ -41,7 +41,7 @@ def documents(
     forms: Mapping[str, Form],
     commands: Iterable[Launch],
     notes: list[str],
-) -> Iterator[tuple[str, Sequence[Given], Place | None]]:
+) -> Iterator[tuple[str, Sequence[Given], Mapping[str, Place]]]:
     """Configurations and scripts by name: their settings, and where a further one can stand."""
     written = {name: word for launch in commands for name, word in launch.files.items()}
     for name, word in {**written, **{name: Word(text) for name, text in texts.items()}}.items():
@@ -54,11 +54,12 @@ def documents(
                     for call in calls
                     for one in call.givens
                 ]
-                yield name, givens, calls[-1].end if calls else None
+                yield name, givens, {call.name: call.end for call in calls if call.end}
             elif form in ("yaml", "json"):
                 read = read_yaml if form == "yaml" else read_json
                 document = read(word.text, name)
                 document = lifted(document, word) if name in written else document
-                yield name, document.givens, document.ends.get("")
+                end = document.ends.get("")
+                yield name, document.givens, {"": end} if end else {}
         except UnreadableError as error:
             notes.append(str(error))

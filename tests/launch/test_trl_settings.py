@@ -18,7 +18,6 @@ from accuracy.deepspeed_settings import left_out
 from frameworks.exported_trl import givens, launched
 from frameworks.trl_plans import drawn
 from launch.running import Worker, read_by_trl
-from planner.frameworks.trl.adapters import PEFTS_OWN
 from planner.frameworks.trl.importer import imported
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect, training_settings
@@ -28,6 +27,7 @@ from planner.importer.huggingface.sharing import DEEPSPEED, KINDS
 from planner.importer.kinds import typed
 from planner.launch.export import export
 from planner.launch.huggingface import accelerate, training
+from planner.launch.huggingface.adapters import PEFTS_OWN
 from planner.plan import FIELDS
 from planner.values.setting import Setting
 

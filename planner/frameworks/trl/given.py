@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.frameworks.trl.rows import other, row
 from planner.launch.huggingface.processes import activations_by_accelerate
-from planner.launch.huggingface.resolved import Values
+from planner.launch.huggingface.resolved import Values, halves, offloads_activations
 from planner.plan import Plan
 from planner.values.setting import Setting
 
@@ -20,32 +20,19 @@ def activations_by_trainer(plan: Plan) -> bool:
     return bool(plan.activation_offload) and not activations_by_accelerate(plan)
 
 
-def _lengths(value: int | None, values: Values) -> Mapping[str, Any]:
-    """Halves, since the data alone says where a response begins."""
-    if value is None or value < 2:
-        raise ValueError("The data set says how long rows are; set the lengths by hand.")
-    return {"prompt_tokens": value // 2, "response_tokens": value - value // 2}
-
-
-def _offloaded(value: bool, values: Values) -> Mapping[str, Any]:
-    name = "accelerate.fsdp_config.fsdp_activation_checkpointing_offload"
-    fsdp = values["accelerate.distributed_type"] == "FSDP"
-    return {"activation_offload": bool(value) or bool(fsdp and values[name])}
-
-
 def _shared(file: str, length: int, offload: int) -> tuple[Setting, Setting]:
     """What both of these trainers are told."""
     return (
         row(
             *(file.format(length), "max_length", 1024, "prompt_tokens", "response_tokens"),
             write=lambda plan: plan.prompt_tokens + plan.response_tokens,
-            read=_lengths,
+            read=halves,
             unit="tokens",
         ),
         row(
             *(file.format(offload), "activation_offloading", False, "activation_offload"),
             write=lambda plan: activations_by_trainer(plan) or None,
-            read=_offloaded,
+            read=lambda value, values: {"activation_offload": offloads_activations(values)},
         ),
     )
 

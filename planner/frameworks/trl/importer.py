@@ -6,36 +6,36 @@ defaults, a flag before a configuration; what the script does not know goes to `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
-from types import MappingProxyType
+from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
-from planner.frameworks.trl.naming import MODEL, OLDER, as_settings, of_script, owner_of
+from planner.frameworks.trl.naming import OLDER, spoken
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
-from planner.importer.given import Given, Launch, Open, Word
-from planner.importer.huggingface.launchers import Started, started
-from planner.importer.huggingface.sharing import of_accelerate, shared
-from planner.importer.kinds import gathered, held, of_kinds
-from planner.importer.models import catalog_id
+from planner.importer.given import Given, Launch, Word
+from planner.importer.huggingface.calls import argument, owners
+from planner.importer.huggingface.launches import (
+    ENV,
+    FEW,
+    NOTHING,
+    Files,
+    Table,
+    ask,
+    beside,
+    configuration,
+    reading_of,
+)
 from planner.importer.reading import Entry, Reading, read
-from planner.launch.huggingface.table import with_defaults
+from planner.launch.huggingface import table, training
 from planner.plan.methods import methods
 from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
 
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
-
 REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
-FEW = 3
-"""So many settings of a trainer's make a file or a command its own."""
-ENV = "env"
-"""The block of a configuration that TRL's parser puts into the environment."""
 ASKED = {
     "model": "model_name_or_path",
     "gpu": "",
@@ -53,6 +53,12 @@ def classes() -> dict[str, str]:
     return {own.config: name for name, own in trainers.items() if own is not None}
 
 
+def by_call() -> dict[str, str]:
+    """Methods by either class that a script may call: ``GRPOConfig``, ``GRPOTrainer``."""
+    own = {name: trainer_of(FRAMEWORK.name, name).own for name in classes().values()}
+    return {**classes(), **{each.trainer: name for name, each in own.items()}}
+
+
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
@@ -62,16 +68,16 @@ def takes(launch: Launch, files: Files = NOTHING) -> bool:
 def alone(files: Files) -> Launch | None:
     """The command that takes a configuration or a script which is given by itself."""
     by_class = {method: config for config, method in classes().items()}
+    shared = {row.name for row in training.TRAINING}
     for name, givens in files.items():
         launch = Launch(name, ())
         if takes(launch, files):
             return launch
         told = {one.name for one in givens}
-        known = {
-            method: len(told & {row.name for row in all_settings(method)}) for method in by_class
-        }
-        best = max(known, key=known.__getitem__)
-        if known[best] >= FEW:
+        known = {method: told & {row.name for row in all_settings(method)} for method in by_class}
+        best = max(known, key=lambda method: len(known[method]))
+        own = (told & {*known[best], *no_effect()}) - shared - {*table.no_effect()}
+        if len(known[best]) >= FEW and own:
             script = by_class[best].removesuffix("Config").lower()
             return Launch(f"{FRAMEWORK.name} {script}", (Word("--config"), Word(name)))
     return None
@@ -82,19 +88,24 @@ def rows(launch: Launch, files: Files) -> Sequence[Setting]:
     return all_settings(method_of(launch, files))
 
 
-def words(row: Setting, value: object) -> tuple[str, ...]:
-    """A setting as arguments of the command; none where a file alone can have it."""
+def words(row: Setting, value: object, call: str = "") -> tuple[Any, ...]:
+    """A setting as arguments of the command, or of a call; none where a file alone can have it."""
+    if call:
+        own = next((one for one in classes() if call.endswith(one)), "")
+        name = argument(row, call, spoken(own))
+        return (name, value) if name else ()
     return () if "." in row.name else (f"--{row.name}", str(value))
 
 
 def method_of(launch: Launch, files: Files) -> str:
     """The method that a launch trains by TRL, by its script or its arguments' class; else empty."""
-    by_class = classes()
+    by_class, calls = classes(), by_call()
     scripts = {name.removesuffix("Config").lower(): method for name, method in by_class.items()}
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
-    found = (owner_of(one.name)[0] for one in _beside(files, launch.program))
-    named = next((by_class[name] for name in found if name in by_class), "")
+    found = owners(beside(files, launch.program))
+    named = next((calls[name] for name in sorted(found, key=by_class.__contains__, reverse=True)
+                  if name in calls), "")
     if named or program.startswith("trl "):
         return named or scripts.get(program.removeprefix("trl "), "")
     method = scripts.get(last, "")
@@ -105,8 +116,8 @@ def method_of(launch: Launch, files: Files) -> str:
 def _speaks(launch: Launch, files: Files, method: str) -> bool:
     """Whether a script of a trainer's name is told what that trainer takes."""
     told = [*flags(launch.arguments, ())]
-    for one in [one for one in told if one.name == "config"]:
-        told += _beside(files, str(one.value))
+    for one in configuration(launch):
+        told += beside(files, str(one.value))
     known = {row.name for row in all_settings(method)}
     return len({one.name for one in told} & known) >= FEW
 
@@ -127,120 +138,46 @@ def imported(
     """
     method = method_of(launch, files)
     if not method:
-        reading = read((), (), as_settings(flags(launch.arguments, ())))
+        given = spoken("").settings(flags(launch.arguments, ()))
+        reading = read((), (), given)
         own = f"{launch.program} is not planned: its settings are listed as they stand."
         reading.messages.append(own)
         return reading
-    table = {row.name: row for row in (*all_settings(method), *OLDER) if _reads(row)}
-    absent: list[Entry] = []
-    wrong: list[Entry] = []
-    told = [*_told(launch, files, method, table, absent), *_served(servers)]
-    told, sharing = shared(
-        map(_model, told), lambda one: _beside(files, one.value) or _missing(one, absent)
-    )
-    defaults = {**_launcher(launch).defaults, **sharing}
-    rows = with_defaults(map(held, table.values()), defaults)
-    told = _once((*told, *_variables(launch, table)), table)
-    givens = [*of_kinds(gathered(told, rows), rows, wrong)]
-    reading = read(rows, no_effect(), givens)
-    reading.beyond += wrong
-    reading.open += absent
+    reading, givens = reading_of(launch, files, _table(launch, method), _beside(launch, servers))
     reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
-    _ask(reading)
+    sampled = reading.plan.get("rollout", "none")
+    needless = {"rollout_gpus"} if sampled != "vllm-separate" else set()
+    needless |= {"prompt_tokens"} if sampled == "none" else set()
+    ask(reading, {field: name for field, name in ASKED.items() if field not in needless})
     return reading
+
+
+def _table(launch: Launch, method: str) -> Table:
+    arguments = next(name for name, known in classes().items() if known == method)
+    return Table(
+        rows=(*all_settings(method), *OLDER),
+        nothing=no_effect(),
+        spoken=spoken(arguments),
+        launches=launch.program.startswith(f"{FRAMEWORK.name} "),
+        packaged=lambda name: {**ALL, **PACKAGED[name]} if name in PACKAGED else {},
+    )
 
 
 def _remarks(givens: Sequence[Given]) -> Iterator[str]:
     newest = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
     for name in sorted({one.name for one in givens} & {row.name for row in OLDER}):
         yield f"{name} is no setting of {newest}, whose step a plan has."
-    if any(_head(one) == ENV for one in givens):
+    if any(one.name.partition(".")[0] == ENV for one in givens):
         yield "Variables of a configuration's env block are not taken."
 
 
-def _launcher(launch: Launch) -> Started:
-    """``trl grpo`` is a launch by accelerate itself, with what the script does not know."""
-    return Started() if launch.program.startswith("trl ") else started(launch)
-
-
-def _model(one: Given) -> Given:
-    """A model by its Hub id; one that no row of the catalog is called after is asked for."""
-    if one.name not in MODEL or not isinstance(one.value, str) or one.opens:
-        return one
-    known = catalog_id(one.value)
-    opens = () if known else (Open(one.value, place=one.place),)
-    return replace(one, value=known or one.value, opens=opens)
-
-
-def _reads(row: Setting) -> bool:
-    """What only an export says is no setting of a reader."""
-    return bool(row.fields or row.otherwise)
-
-
-def _beside(files: Files, path: str) -> Sequence[Given]:
-    """What a file gives, by its path or the last part of it."""
-    return files.get(path) or files.get(PurePosixPath(path).name) or ()
-
-
-def _told(
-    launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
-) -> list[Given]:
-    """All that the launch says, in the order in which the last word counts."""
-    known = {*table, *no_effect()}
-    own = [*flags(launch.arguments, {name for name in known if "." not in name})]
-    config = [one for one in own if one.name == "config"]
-    own = [
-        one if one.name else replace(one, name=f"argument {one.value}")
-        for one in own
-        if one.name != "config"
-    ]
-    found: list[Given] = []
-    for one in config:
-        found += _beside(files, str(one.value)) or _missing(one, absent)
-    script = [*_beside(files, launch.program)]
-    arguments = next(name for name, known in classes().items() if known == method)
-    said = [*of_script(script, arguments), *as_settings(found), *as_settings(own)]
-    heads = known | {"accelerate", "deepspeed"}
-    by_script = [one for one in said if _head(one) in heads]
-    rest = [one for one in said if _head(one) not in heads]
-    by_trl = launch.program.startswith(f"{FRAMEWORK.name} ")
-    passed_on = [one for one in rest if by_trl and _head(one) != ENV]
-    left = [one for one in rest if not by_trl or _head(one) == ENV]
-    file, options = _launcher_file([*_launcher(launch).options, *passed_on])
-    inside: list[Given] = []
-    if file is not None:
-        inside = [*_packaged(file)] or [*_beside(files, str(file.value))]
-        inside = inside or _missing(file, absent)
-    return [*of_accelerate(inside, table), *of_accelerate(options, table), *by_script, *left]
-
-
-def _packaged(file: Given) -> Iterator[Given]:
-    """Of the name of a configuration that TRL brings, what that has."""
-    if file.name == "accelerate_config" and file.value in PACKAGED:
-        yield from (Given(name, value) for name, value in {**ALL, **PACKAGED[file.value]}.items())
-
-
-def _head(one: Given) -> str:
-    return one.name.partition(".")[0]
-
-
-def _launcher_file(options: Iterable[Given]) -> tuple[Given | None, list[Given]]:
-    file, others = None, []
-    for one in options:
-        if one.name in ("config_file", "accelerate_config"):
-            file = one
-        else:
-            others.append(one)
-    return file, others
-
-
-def _missing(one: Given, absent: list[Entry]) -> list[Given]:
-    """Nothing, of a file that is named and not here: whoever gave the others is asked for it."""
-    opens = (*one.opens, Open(str(one.value), place=one.place))
-    absent.append(Entry(one.name, one.value, place=one.place, opens=opens))
-    return []
+def _beside(launch: Launch, servers: Iterable[Launch]) -> Iterator[Given]:
+    """Of an engine's server, and that there is a reward service, whatever its address."""
+    yield from _served(servers)
+    if word := launch.environment.get(REWARD):
+        yield Given(f"environment.{REWARD}", word.text or f"${REWARD}", word.place)
 
 
 def _served(servers: Iterable[Launch]) -> Iterator[Given]:
@@ -248,22 +185,6 @@ def _served(servers: Iterable[Launch]) -> Iterator[Given]:
         for one in flags(server.arguments, ()):
             name = {"model": "model"}.get(one.name, one.name)
             yield replace(one, name=f"vllm.{name}") if one.name else replace(one, name="vllm.model")
-
-
-def _variables(launch: Launch, table: Mapping[str, Setting]) -> Iterator[Given]:
-    for name, word in launch.environment.items():
-        setting = f"environment.{name}"
-        if name == REWARD:  # that there is one says all
-            yield Given(setting, word.text or f"${name}", word.place)
-        elif setting in table or name.startswith("ACCELERATE_"):
-            yield Given(setting, word.text, word.place, word.opens)
-
-
-def _once(givens: Iterable[Given], table: Mapping[str, Setting]) -> list[Given]:
-    """Of what has no row the last word alone: nothing hangs on the others."""
-    told = [*givens]
-    last = {one.name: at for at, one in enumerate(told)}
-    return [one for at, one in enumerate(told) if one.name in table or last[one.name] == at]
 
 
 def _loaded_wide(reading: Reading) -> Iterator[Entry]:
@@ -277,18 +198,3 @@ def _loaded_wide(reading: Reading) -> Iterator[Entry]:
         for one in (*reading.understood, *reading.from_defaults):
             if one.name == "dtype" and one.value == "float32":
                 yield replace(one, why="More: the reference is in fp32, too; dtype halves it.")
-
-
-def _ask(reading: Reading) -> None:
-    """What nothing says and no default is good for."""
-    sampled = reading.plan.get("rollout", "none") != "none"
-    apart = reading.plan.get("rollout") == "vllm-separate"
-    for field, name in ASKED.items():
-        needless = (field == "rollout_gpus" and not apart) or (
-            field == "prompt_tokens" and not sampled
-        )
-        if field not in reading.plan and not needless:
-            open_ = Open(name or field)
-            already = any(field in one.fields and one.asked for one in reading.open)
-            if not already:
-                reading.open.append(Entry(name or field, None, (field,), opens=(open_,)))

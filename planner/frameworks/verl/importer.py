@@ -110,9 +110,9 @@ def rows(launch: Launch, files: Files) -> Sequence[Setting]:
     return SETTINGS
 
 
-def words(row: Setting, value: object) -> tuple[str, ...]:
-    """A setting as an argument of the command."""
-    return (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
+def words(row: Setting, value: object, call: str = "") -> tuple[Any, ...]:
+    """A setting as an argument of the command; no call takes it."""
+    return () if call else (f"{'+' * isinstance(row, Added)}{row.name}={value}",)
 
 
 def _configured(words: Words, files: Files) -> list[Given]:

@@ -20,6 +20,7 @@ from planner.launch.huggingface.processes import (
 from planner.launch.huggingface.resolved import (
     Values,
     checkpoints,
+    offloads_activations,
     processes,
     sharded_by_deepspeed,
     sharding,
@@ -117,8 +118,7 @@ def _checkpoints(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 def _activations(value: bool, values: Values) -> Mapping[str, Any]:
-    fsdp = way(values).fsdp
-    return {"activation_offload": bool(fsdp and value) or bool(values.get("activation_offloading"))}
+    return {"activation_offload": offloads_activations(values)}
 
 
 def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
