@@ -124,7 +124,9 @@ def _further(found: Imported, importer: Importer, row: Setting, value: Any) -> A
         if given and f"{call}.{given[0]}" not in there:
             return Addition(end, given)
     words = importer.words(row, value)
-    if words and found.launch.end is not None:
+    calls = [*found.ends.get(program, ())]
+    parsed = not calls or any(call.endswith("Parser") for call in calls)
+    if words and parsed and found.launch.end is not None:
         return Addition(found.launch.end, words)
     ends = [ends[""] for ends in found.ends.values() if "" in ends]
     if found.launch.end is None and len(ends) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -31,14 +32,15 @@ def flat(givens: Iterable[Given]) -> Iterator[Given]:
 
 
 def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Given]:
-    """What nests below a row that no field has, together as that row's value."""
+    """What nests below a row that no field has, or one of a mapping, as that row's value."""
     table = {row.name: row for row in rows}
     whole: dict[str, Given] = {}
     for one in givens:
         section = one.name
         while section and section not in table:
             section = section.rpartition(".")[0]
-        if section and section != one.name and not table[section].fields:
+        own = section and (table[section].whole or not table[section].fields)
+        if own and section != one.name:
             first = whole.setdefault(section, replace(one, name=section, value={}))
             first.value[one.name.removeprefix(f"{section}.")] = one.value
         else:
@@ -61,6 +63,8 @@ def of_kinds(
             continue
         try:
             value = typed(one.value, row.default if row else None)
+            if row is not None and row.whole and isinstance(value, str):
+                value = _mapping(value)
             if row is not None and row.unit and value is not None:
                 _counted(value, row.unit)
             yield replace(one, value=value)
@@ -106,6 +110,17 @@ def typed(value: Any, default: Any) -> Any:
     if isinstance(default, list):
         return [value]
     return value if isinstance(default, str) and default != "auto" else _guessed(value)
+
+
+def _mapping(text: str) -> Any:
+    """JSON, as transformers' parser takes a mapping from a command."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{text[:80]} is no mapping.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{text[:80]} is no mapping.")
+    return found
 
 
 def _number(text: str, *, whole: bool) -> int | float:

@@ -18,7 +18,10 @@ MOST_DIGITS = 64
 """Bits of an integer that arithmetic may make, and characters of a text in thousands."""
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator", "dict", "tokenizer"))
+PARSERS = ("HfArgumentParser", "TrlParser")
+OTHERS = frozenset(
+    ("get_peft_model", "load_dataset", "Accelerator", "dict", "tokenizer") + PARSERS
+)
 MADE_OF = re.compile(r"\w*(Config|Arguments|Args|Trainer)$")
 """Classes that a script's own are made of, where a call of those is a call of these."""
 OPTIONS = "options"

@@ -26,6 +26,8 @@ class Setting:
     """Its value for a plan; None where an export leaves it out."""
     read: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Fields from its value and from all resolved settings, by name."""
+    whole: bool = False
+    """Whether its value is a mapping that ``read`` takes as one."""
     unit: str = ""
     otherwise: str = ""
     """Without a field: which way it moves memory or seconds where it is not the default."""

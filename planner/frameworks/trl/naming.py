@@ -8,6 +8,7 @@ from typing import Any
 
 from planner.frameworks.trl.rows import other, row
 from planner.importer.huggingface.calls import Spoken
+from planner.launch.huggingface import training
 from planner.launch.huggingface.resolved import Values
 from planner.values.setting import Setting
 
@@ -19,7 +20,7 @@ def _prompt(value: int | None, values: Values) -> Mapping[str, Any]:
 EARLIER = "configurations of earlier releases"
 OLDER: tuple[Setting, ...] = (
     row(EARLIER, "max_prompt_length", None, "prompt_tokens", read=_prompt, unit="tokens"),
-    other(EARLIER, "group_by_length", False, "both", "Less padding: rows by length."),
+    *training.EARLIER,
     other(EARLIER, "use_liger_loss", False, "memory", "Less: no logits of all responses."),
     other(EARLIER, "vllm_device", "auto", "memory", "An engine on a card of its own."),
     other(EARLIER, "vllm_dtype", "auto", "memory", "The engine's weights in another dtype."),

@@ -32,7 +32,9 @@ LOADED = {"0": MODEL, "pretrained_model_name_or_path": MODEL, "dtype": "dtype"} 
     name: name for name in ("torch_dtype", "attn_implementation")
 }
 """Arguments of a model's ``from_pretrained``."""
-BESIDE = frozenset(("load_dataset", "get_peft_model"))
+LANGUAGE = re.compile(r"Model|ForCausalLM")
+"""Classes of a model in front of ``from_pretrained``."""
+BESIDE = frozenset(("load_dataset", "get_peft_model", "HfArgumentParser", "TrlParser"))
 """Calls that hand on what others made."""
 PROGRAM = "PLAN"
 """The constant by which a program that was exported here takes its settings."""
@@ -55,6 +57,8 @@ class Spoken:
     where the table has none."""
     renamed: Mapping[str, str]
     """Settings of other releases, besides :data:`RENAMED`."""
+    loader: frozenset[str] = frozenset()
+    """Further arguments of a model's ``from_pretrained`` that are settings by their own names."""
     tokenizer: str = ""
     """The setting that the longest row which a tokenizer leaves is; empty: another one says it."""
 
@@ -71,7 +75,8 @@ def owner_of(name: str) -> tuple[str, str]:
     if "from_pretrained" in parts:
         at = parts.index("from_pretrained")
         return ".".join(parts[max(0, at - 1) : at + 1]), ".".join(parts[at + 1 :])
-    at = next((at for at, part in enumerate(parts) if CALL.fullmatch(part)), 0)
+    calls = (at for at, part in enumerate(parts) if CALL.fullmatch(part) or part in BESIDE)
+    at = next(calls, 0)
     return parts[at], ".".join(parts[at + 1 :])
 
 
@@ -125,7 +130,7 @@ def of_script(
         if one.name.startswith(f"{OPTIONS}."):
             options.append(replace(one, name=one.name.removeprefix(f"{OPTIONS}.")))
         elif not one.name.startswith("class "):
-            for each in spoken.settings(_settings(one, names, classes, spoken)):
+            for each in spoken.settings(_settings(one, names, classes, spoken, exported)):
                 asked = any(open_.default is None for open_ in each.opens)
                 option = REFERENCE.fullmatch(str(each.value)) if asked else None
                 if option and each.name in known:
@@ -142,12 +147,13 @@ def _settings(
     names: Collection[str],
     classes: Mapping[str, tuple[str, list[str]]],
     spoken: Spoken,
+    exported: bool,
 ) -> Iterator[Given]:
     """An argument of a call as a setting, with what the call alone says."""
     call, name = owner_of(one.name)
     owner, found = _base(call, classes), one.name
     if owner in ("LoraConfig", "BitsAndBytesConfig"):
-        if owner == "LoraConfig":
+        if owner == "LoraConfig" and not exported:
             yield Given(spoken.adapters, True, opens=_rests(one))
         found = spoken.peft(owner, name) or found
     elif owner == PROGRAM:
@@ -161,8 +167,11 @@ def _settings(
     elif owner in BESIDE or owner == "tokenizer":
         found = f"trainer.{name}"
     elif owner.endswith("from_pretrained"):
-        model = "Model" in owner and "Sequence" not in owner
-        found = LOADED.get(name, found) if model else f"trainer.{name}"
+        model = LANGUAGE.search(owner) and "Sequence" not in owner
+        found = LOADED.get(name, name if name in spoken.loader else found)
+        found = found if model else f"trainer.{name}"
+        if spoken.tokenizer and not model and name == "model_max_length":
+            found = name
         beginning = one.name.removesuffix(name)
         if found == MODEL and not {f"{beginning}dtype", f"{beginning}torch_dtype"} & names:
             yield Given("dtype", "auto")  # transformers' own: the checkpoint's
@@ -182,8 +191,8 @@ def argument(row: Setting, call: str, spoken: Spoken) -> str:
     if last == PROGRAM:
         return "" if "." in row.name else row.name
     if last == "from_pretrained":
-        own = "from_pretrained" in row.source and row.name != MODEL and "Model" in call
-        return row.name if own else ""
+        own = "from_pretrained" in row.source and row.name != MODEL
+        return row.name if own and LANGUAGE.search(call) else ""
     if last == "LoraConfig":
         short = row.name.removeprefix("lora").lstrip("._")
         names = (name for name in (short, row.name) if spoken.peft(last, name) == row.name)

@@ -6,6 +6,7 @@ as a flag. Read of accelerate 1.15.0 and of the configurations that TRL 1.16.0 s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ ACCELERATE = "accelerate.yaml"
 PREFIX = "accelerate."
 FLAGS = "accelerate 1.15.0, commands/launch.py, line {}"
 FILE = "accelerate 1.15.0, commands/config/config_args.py, line {}"
+LAYER = re.compile(r"\w+(DecoderLayer|Block|NeoXLayer)")
+"""How transformers' classes of a layer are called."""
 KINDS = {"none": "NO", "ddp": "MULTI_GPU", "fsdp1": "FSDP", "fsdp2": "FSDP"}
 
 
@@ -127,6 +130,12 @@ def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
     return {}
 
 
+def _units(value: str | None, values: Values) -> Mapping[str, Any]:
+    if value is not None and not all(LAYER.fullmatch(one) for one in str(value).split(",")):
+        raise ValueError("Units of another size: they are no layers.")
+    return {}
+
+
 def _saved(value: str | None, values: Values) -> Mapping[str, Any]:
     if way(values).fsdp and value not in (None, "FULL_STATE_DICT"):
         raise ValueError("Less host RAM while it saves: each rank writes its shard.")
@@ -205,6 +214,11 @@ ROWS: tuple[Setting, ...] = (
         *(FLAGS, 546, "fsdp_config.fsdp_auto_wrap_policy", None, "sharding"),
         write=lambda plan: _fsdp(plan, "TRANSFORMER_BASED_WRAP"),
         read=_wrap,
+    ),
+    _row(
+        *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "sharding"),
+        moves="memory",
+        read=_units,
     ),
     _row(
         *(FLAGS, 585, "fsdp_config.fsdp_cpu_ram_efficient_loading", True),
@@ -305,10 +319,6 @@ ROWS: tuple[Setting, ...] = (
             (
                 *(FLAGS, 527, "fsdp_config.fsdp_min_num_params", 100_000_000, "memory"),
                 "Units of another size, where SIZE_BASED_WRAP makes them.",
-            ),
-            (
-                *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "memory"),
-                "Units of another size, where they are no layers.",
             ),
             (
                 *(FLAGS, 559, "fsdp_config.fsdp_backward_prefetch", None, "memory"),

@@ -322,4 +322,12 @@ READ: tuple[Setting, ...] = (
     _other(1422, "ddp_static_graph", None, "seconds", "Fewer: buckets are made once."),
 )
 
+EARLIER: tuple[Setting, ...] = (
+    row(
+        *("configurations of earlier releases", "group_by_length", False),
+        otherwise="Less padding: rows by length.",
+    ),
+)
+"""What earlier releases took, and people's scripts still say."""
+
 TRAINING = (*WRITTEN, *VALIDATION, *READ)

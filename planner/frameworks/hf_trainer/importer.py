@@ -1,0 +1,196 @@
+"""Programs around transformers' Trainer read into a plan's fields.
+
+A Python script with its ``TrainingArguments``, flags and files of ``HfArgumentParser``, and the
+program that is exported here. What another trainer subclasses is that trainer's, and not read here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from planner.frameworks.hf_trainer import FRAMEWORK
+from planner.frameworks.hf_trainer.reading import BESIDE, all_settings, no_effect
+from planner.frameworks.hf_trainer.settings import ADAPTERS
+from planner.importer import elsewhere
+from planner.importer.flags import flags
+from planner.importer.given import Given, Launch, Open, Word
+from planner.importer.huggingface.calls import Spoken, argument, methods_of, owners
+from planner.importer.huggingface.launches import (
+    FEW,
+    NOTHING,
+    Files,
+    Table,
+    ask,
+    beside,
+    configuration,
+    reading_of,
+    said,
+)
+from planner.importer.reading import Entry, Reading
+from planner.launch.huggingface import training
+from planner.values.setting import Setting
+
+ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
+TRAINERS = ("Trainer", "Seq2SeqTrainer")
+ALONE = "a program around Trainer"
+"""What takes arguments that are given without a command."""
+EXAMPLE = re.compile(r"(^|[./])run_clm(\.py)?$")
+"""transformers' own script of causal language models."""
+OTHER_TASK = re.compile(r"(^|[./])run_(?!clm)[a-z0-9_]+(\.py)?$")
+"""Its scripts of other tasks."""
+OTHER_MODEL = re.compile(r"(?:.*\.)?\w+For(?!CausalLM)\w+\.from_pretrained")
+OTHER_TRAINER = re.compile(
+    r"(?<![a-z])(sft|dpo|kto|ppo|grpo|orpo|cpo|bco|rloo|gkd|xpo|prm|reward|rm|rlhf|distill|no_trainer)(?![a-z])"
+)
+"""What scripts of trainers that subclass this one are called, where their source is not here."""
+OTHERS = frozenset(
+    (
+        *("beta", "loss_type", "num_generations", "max_completion_length", "max_prompt_length"),
+        *("reward_funcs", "reward_model_path", "packing", "dataset_text_field", "use_vllm"),
+        *("completion_only_loss", "assistant_only_loss", "ref_model", "finetuning_type", "stage"),
+    )
+)
+"""Options of those trainers, which no program around this one has."""
+PATCHED = re.compile(r"(Unsloth|Fast)\w*")
+ASKED = {
+    "model": "model_name_or_path",
+    "gpu": "",
+    "gpus": "accelerate.num_processes",
+    "prompt_tokens": "",
+    "response_tokens": "",
+    "steps": "max_steps",
+}
+"""Fields that no default is good for, and the setting that would say them."""
+SPOKEN = Spoken(
+    arguments=ARGUMENTS[0],
+    adapters=ADAPTERS,
+    peft=lambda owner, name: f"{ADAPTERS}.{name}" if owner == "LoraConfig" else name,
+    renamed={},
+    loader=frozenset(
+        (
+            *("cache_dir", "device_map", "load_in_4bit", "load_in_8bit", "low_cpu_mem_usage"),
+            *("quantization_config", "revision", "token", "trust_remote_code", "use_cache"),
+            "use_safetensors",
+        )
+    ),
+    tokenizer="max_length",
+)
+
+
+def takes(launch: Launch, files: Files = NOTHING) -> bool:
+    """Whether a launch is of a program around Trainer, whatever it trains."""
+    calls = owners(beside(files, launch.program))
+    trainers = {one for one in calls if one.endswith("Trainer")}
+    if trainers or {*ARGUMENTS} & {*calls}:
+        return not trainers - {*TRAINERS} and not any(map(PATCHED.match, calls))
+    if calls or elsewhere.trainer_of(launch.program):
+        return False
+    if EXAMPLE.search(launch.program) or OTHER_TASK.search(launch.program):
+        return _speaks(launch, files)
+    stem = PurePosixPath(launch.program).stem.lower()
+    own = launch.program.endswith(".py") and not OTHER_TRAINER.search(stem)
+    return (own or launch.program == ALONE) and _speaks(launch, files)
+
+
+def _speaks(launch: Launch, files: Files) -> bool:
+    """Whether a command is told what Trainer takes, and nothing that another trainer does."""
+    told = {one.name for one in flags(launch.arguments, ())}
+    for one in configuration(launch):
+        told |= {each.name.partition(".")[0] for each in beside(files, str(one.value))}
+    names = {row.name for row in training.TRAINING}
+    return len(told & names) >= FEW and not told & OTHERS and not elsewhere.configured_for(told)
+
+
+def alone(files: Files) -> Launch | None:
+    """The command that takes a script or arguments which are given by themselves."""
+    for name in files:
+        launches = (("accelerate launch", ()),)
+        words = (Word("--config"), Word(name))
+        for launch in (Launch(name, ()), Launch(ALONE, words, launches)):
+            if takes(launch, files):
+                return launch
+    return None
+
+
+def rows(launch: Launch, files: Files) -> Sequence[Setting]:
+    """The table, written by the names that these files have."""
+    return all_settings(said(launch, files, _table()))
+
+
+def words(row: Setting, value: object, call: str = "") -> tuple[Any, ...]:
+    """A setting as arguments of the command, or of a call; none where a file alone can have it."""
+    if call:
+        name = argument(row, call, SPOKEN)
+        return (name, value) if name else ()
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    return () if "." in row.name else (f"--{row.name}", text)
+
+
+def _table() -> Table:
+    return Table(rows=all_settings(), nothing=no_effect(), spoken=SPOKEN)
+
+
+def imported(
+    launch: Launch, files: Files = NOTHING, servers: Iterable[Launch] = ()
+) -> Reading:
+    """A plan's fields, as far as a launch and its files say them.
+
+    Args:
+        launch: One that this module :func:`takes`.
+        files: What files give, by the paths that the launch has for them or their last parts: the
+            script's arguments by call, its argument file, accelerate's and DeepSpeed's.
+        servers: Launches beside it, of which the Trainer needs none.
+    """
+    script = beside(files, launch.program)
+    reading, _ = reading_of(launch, files, _table())
+    if other := _other(launch, script):
+        reading.plan.clear()
+        reading.messages.append(
+            f"{other} is no causal language model: its settings are listed, and nothing is planned."
+        )
+        return reading
+    _settle(reading)
+    reading.beyond += _unseen(launch, script)
+    reading.beyond += _own_step(script)
+    reading.plan |= {"framework": FRAMEWORK.name, "method": "sft"}
+    ask(reading, ASKED)
+    return reading
+
+
+def _other(launch: Launch, script: Sequence[Given]) -> str:
+    """What trains, where that is another kind of model."""
+    models = (one for one in owners(script) if OTHER_MODEL.fullmatch(one))
+    program = launch.program if not script and OTHER_TASK.search(launch.program) else ""
+    return next(models, program).removesuffix(".from_pretrained")
+
+
+def _settle(reading: Reading) -> None:
+    """The checkpoint's own dtype is asked for; what the script itself makes is named, not asked."""
+    own = {row.name: row for row in BESIDE if row.name.startswith("trainer.")}
+    for entry in [one for one in reading.open if one.name in own]:
+        reading.open.remove(entry)
+        reading.beyond.append(replace(entry, opens=(), why=own[entry.name].otherwise))
+    for entry in [one for one in reading.beyond if (one.name, one.value) == ("dtype", "auto")]:
+        reading.beyond.remove(entry)
+        opens = (Open("the checkpoint's dtype", place=entry.place),)
+        reading.open.append(replace(entry, fields=("dtype",), opens=opens))
+
+
+def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:
+    if not script and launch.program != ALONE and not EXAMPLE.search(launch.program):
+        why = "It is taken for a program around Trainer with the model's own loss: give its source."
+        yield Entry("program", launch.program, why=why)
+
+
+def _own_step(script: Sequence[Given]) -> Iterator[Entry]:
+    """Of a class that the script makes of Trainer, what its step does otherwise."""
+    for name, (base, methods) in methods_of(script).items():
+        for method in ("compute_loss", "training_step", "create_optimizer"):
+            if base.endswith("Trainer") and method in methods:
+                why = f"The script has its own {method}; the plan has Trainer's."
+                yield Entry(f"{name}.{method}", "its own", why=why)
