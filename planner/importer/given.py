@@ -64,6 +64,8 @@ class Given:
     """The literal that decides it: of a variable, where that is assigned. None: more than one."""
     opens: tuple[Open, ...] = ()
     """What it rests on that the text does not say."""
+    entries: tuple[Given, ...] = ()
+    """Of a mapping that is written in one place, each with its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ def flat(givens: Iterable[Given]) -> Iterator[Given]:
     """A mapping as its entries, with dots in their names."""
     for one in givens:
         inside = one.value
-        if isinstance(inside, Mapping) and inside and one.name.count(".") < DEEPEST:
+        if one.entries and one.name.count(".") < DEEPEST:
+            yield from flat(replace(each, name=f"{one.name}.{each.name}") for each in one.entries)
+        elif isinstance(inside, Mapping) and inside and one.name.count(".") < DEEPEST:
             yield from flat(
                 replace(one, name=f"{one.name}.{name}", value=value)
                 for name, value in inside.items()
@@ -41,7 +43,7 @@ def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Giv
             section = section.rpartition(".")[0]
         own = section and (table[section].whole or not table[section].fields)
         if own and section != one.name:
-            first = whole.setdefault(section, replace(one, name=section, value={}))
+            first = whole.setdefault(section, replace(one, name=section, value={}, place=None))
             first.value[one.name.removeprefix(f"{section}.")] = one.value
         else:
             yield one

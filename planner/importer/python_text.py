@@ -96,6 +96,7 @@ class _Reader:
         self.known: dict[str, _Value] = {}
         self.imported: set[str] = set()
         self.calls: list[Call] = []
+        self.own: set[str] = set()  # classes that are made of one whose calls count
         self.under: tuple[Open, ...] = ()  # the conditions that a statement stands under
 
     def at(self, line: int, column: int) -> int:
@@ -166,7 +167,7 @@ class _Reader:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and (name := _dotted(node.func)):
                 last = name.rpartition(".")[2]
-                if CALLS.search(last) or last in OTHERS:
+                if CALLS.search(last) or last in OTHERS or last in self.own:
                     self.calls.append(self.call(name, node))
                 elif last == "add_argument":
                     self.option(node)
@@ -176,6 +177,7 @@ class _Reader:
         names = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
         for base in map(_dotted, node.bases):
             if MADE_OF.fullmatch(last := base.rpartition(".")[2]):
+                self.own.add(node.name)
                 self.calls.append(Call(f"class {node.name}", (Given(last, names),)))
         plain = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
         if not any(_dotted(one).endswith("dataclass") for one in plain):
@@ -229,7 +231,7 @@ class _Reader:
         except _OpenError as error:
             shown = self.text[self.place(node).start : self.place(node).end][:200]
             return Given(name, shown, self.place(node), error.opens)
-        return Given(name, made.value, made.place, made.opens)
+        return Given(name, made.value, made.place, made.opens, made.entries)
 
     def spread(self, node: ast.expr) -> list[Given]:
         """``**settings``: entries of a known dictionary, else one open value."""
@@ -336,7 +338,7 @@ class _Reader:
             keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
             made_of = dict(zip(keys, (one.value for one in values), strict=True))
             named = zip(map(str, keys), values, strict=True)
-            entries = tuple(Given(key, one.value, one.place, one.opens) for key, one in named)
+            entries = tuple(_entry(key, one) for key, one in named)
             return _Value(made_of, place, _opens(values), entries)
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return self.calculated(node, depth)
@@ -398,8 +400,7 @@ class _Reader:
         name = _dotted(node.func)
         if name == "dict" and not node.args and all(one.arg for one in node.keywords):
             named = {str(one.arg): self.value(one.value, depth + 1) for one in node.keywords}
-            entries = tuple(Given(key, one.value, one.place, one.opens)
-                            for key, one in named.items())
+            entries = tuple(_entry(key, one) for key, one in named.items())
             values = {key: one.value for key, one in named.items()}
             return _Value(values, None, _opens([*named.values()]), entries)
         if name in ("int", "float", "str", "bool") and len(node.args) == 1 and not node.keywords:
@@ -428,6 +429,10 @@ def _condition(node: ast.stmt) -> str:
 def _keyword(node: ast.Call, name: str) -> ast.expr | None:
     """An argument of a call by its name."""
     return next((one.value for one in node.keywords if one.arg == name), None)
+
+
+def _entry(name: str, value: _Value) -> Given:
+    return Given(name, value.value, value.place, value.opens, value.entries)
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

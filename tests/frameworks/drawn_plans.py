@@ -13,6 +13,13 @@ from planner.plan import Plan
 METHODS = {"trl": ("grpo", "grpo", "rloo", "sft"), "hf_trainer": ("sft",)}
 SHARED = (*ALWAYS, *OFTEN, "sharding", "kl", "variation", "dtype", "master_dtype", "optimizer")
 """Fields that most plans set: more of the settings hang on them."""
+OWN = {
+    "hf_trainer": (
+        *("finetuning", "lora_targets", "lora_rank", "liger", "activation_offload", "offload"),
+        *("gradient_checkpointing", "empty_cache", "attention"),
+    )
+}
+"""The same of one framework alone."""
 
 
 def drawn(framework: str, count: int, seed: int) -> Iterator[Plan]:
@@ -20,10 +27,11 @@ def drawn(framework: str, count: int, seed: int) -> Iterator[Plan]:
     dice = random.Random(seed)
     models = (*MODELS, *one_of_each())
     while count:
+        often = (*SHARED, *OWN.get(framework, ()))
         values = {
             field: dice.choice(values_of(field, models))
             for field in Plan.model_fields
-            if dice.random() < (0.6 if field in SHARED else 0.2)
+            if dice.random() < (0.6 if field in often else 0.2)
         }
         kept = {"method": dice.choice(METHODS[framework]), "framework": framework}
         kept["model"] = dice.choice(models)

@@ -33,6 +33,8 @@ from planner.importer.huggingface.launches import (
 )
 from planner.importer.reading import Entry, Reading
 from planner.launch.huggingface import training
+from planner.plan.methods import methods
+from planner.plan.trainers import trainer_of
 from planner.values.setting import Setting
 
 ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments")
@@ -157,7 +159,8 @@ def imported(
     _settle(reading)
     reading.beyond += _unseen(launch, script)
     reading.beyond += _own_step(script)
-    reading.plan |= {"framework": FRAMEWORK.name, "method": "sft"}
+    method = next(name for name in methods() if trainer_of(FRAMEWORK.name, name).export)
+    reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     ask(reading, ASKED)
     return reading
 
@@ -189,8 +192,8 @@ def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:
 
 def _own_step(script: Sequence[Given]) -> Iterator[Entry]:
     """Of a class that the script makes of Trainer, what its step does otherwise."""
-    for name, (base, methods) in methods_of(script).items():
+    for name, (base, has) in methods_of(script).items():
         for method in ("compute_loss", "training_step", "create_optimizer"):
-            if base.endswith("Trainer") and method in methods:
+            if base.endswith("Trainer") and method in has:
                 why = f"The script has its own {method}; the plan has Trainer's."
                 yield Entry(f"{name}.{method}", "its own", why=why)

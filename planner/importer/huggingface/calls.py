@@ -173,7 +173,8 @@ def _settings(
         if spoken.tokenizer and not model and name == "model_max_length":
             found = name
         beginning = one.name.removesuffix(name)
-        if found == MODEL and not {f"{beginning}dtype", f"{beginning}torch_dtype"} & names:
+        said = {f"{beginning}dtype", f"{beginning}torch_dtype"} & {*names}
+        if found == MODEL and not said:
             yield Given("dtype", "auto")  # transformers' own: the checkpoint's
     elif owner in (spoken.arguments, *ARGUMENTS):
         found = "output_dir" if name == "0" else name
