@@ -14,13 +14,17 @@ from planner.importer.given import Call, Given, Open, Place, UnreadableError, bo
 
 MOST_CHARACTERS = 400_000
 MOST_DEPTH = 60
+MOST_VALUES = 10_000
+"""In a list or mapping with all that is in it."""
+MOST_ARGUMENTS = 100_000
+"""Of all calls of a script."""
 MOST_DIGITS = 64
 """Bits of an integer that arithmetic may make, and characters of a text in thousands."""
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 PARSERS = ("HfArgumentParser", "TrlParser")
 OTHERS = frozenset(
-    ("get_peft_model", "load_dataset", "Accelerator", "dict", "tokenizer") + PARSERS
+    ("get_peft_model", "load_dataset", "Accelerator", "tokenizer") + PARSERS
 )
 MADE_OF = re.compile(r"\w*(Config|Arguments|Args|Trainer)$")
 """Classes that a script's own are made of, where a call of those is a call of these."""
@@ -54,8 +58,9 @@ class _Value:
         place: Place | None,
         opens: tuple[Open, ...] = (),
         entries: tuple[Given, ...] = (),
+        size: int = 1,
     ) -> None:
-        self.value, self.place, self.opens = value, place, opens
+        self.value, self.place, self.opens, self.size = value, place, opens, size
         self.entries = entries  # of a dictionary, each with its own place
 
 
@@ -96,6 +101,7 @@ class _Reader:
         self.known: dict[str, _Value] = {}
         self.imported: set[str] = set()
         self.calls: list[Call] = []
+        self.told = 0
         self.own: set[str] = set()  # classes that are made of one whose calls count
         self.under: tuple[Open, ...] = ()  # the conditions that a statement stands under
 
@@ -219,6 +225,10 @@ class _Reader:
             last = stop
         line = self.text.count("\n", 0, last) + 1
         end = Place(self.name, line, last, last, ("python argument",))
+        self.told += len(givens)
+        if self.told > MOST_ARGUMENTS:
+            message = f"its calls have more than {MOST_ARGUMENTS:,} arguments. Give the part "
+            raise UnreadableError(self.name, node.lineno, f"{message}that starts the run.")
         rests = [replace(one, opens=(*one.opens, *self.under)) for one in givens]
         return Call(name, tuple(rests), end)
 
@@ -332,14 +342,15 @@ class _Reader:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             made = [self.value(one, depth + 1) for one in node.elts]
             kind = list if isinstance(node, ast.List) else tuple
-            return _Value(kind(one.value for one in made), place, _opens(made))
+            size = self.sized(node, made)
+            return _Value(kind(one.value for one in made), place, _opens(made), size=size)
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
             values = [self.value(one, depth + 1) for one in node.values]
             keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
             made_of = dict(zip(keys, (one.value for one in values), strict=True))
             named = zip(map(str, keys), values, strict=True)
             entries = tuple(_entry(key, one) for key, one in named)
-            return _Value(made_of, place, _opens(values), entries)
+            return _Value(made_of, place, _opens(values), entries, self.sized(node, values))
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return self.calculated(node, depth)
         if isinstance(node, ast.JoinedStr):
@@ -347,6 +358,13 @@ class _Reader:
         if isinstance(node, ast.Call):
             return self.called(node, depth)
         raise _OpenError((self.open(node),))
+
+    def sized(self, node: ast.expr, values: list[_Value]) -> int:
+        """How much is in these, one within the other; more than anybody writes is not read."""
+        size = 1 + sum(one.size for one in values)
+        if size > MOST_VALUES:
+            raise _OpenError((self.open(node),))
+        return size
 
     def named(self, node: ast.Name) -> _Value:
         known = self.known.get(node.id)
@@ -401,8 +419,9 @@ class _Reader:
         if name == "dict" and not node.args and all(one.arg for one in node.keywords):
             named = {str(one.arg): self.value(one.value, depth + 1) for one in node.keywords}
             entries = tuple(_entry(key, one) for key, one in named.items())
-            values = {key: one.value for key, one in named.items()}
-            return _Value(values, None, _opens([*named.values()]), entries)
+            values, size = [*named.values()], self.sized(node, [*named.values()])
+            made_of = {key: one.value for key, one in named.items()}
+            return _Value(made_of, None, _opens(values), entries, size)
         if name in ("int", "float", "str", "bool") and len(node.args) == 1 and not node.keywords:
             one = self.value(node.args[0], depth + 1)
             try:

@@ -298,6 +298,36 @@ def test_a_scripts_options_are_what_it_hands_on() -> None:
     assert back.plan.lora_rank == 4 and back.plan.liger
 
 
+ARGPARSE = """\
+import argparse
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", "-r", type=int, default=2)
+parser.add_argument("--base", dest="model", default="Qwen/Qwen3-4B")
+parser.add_argument("--lr", type=float, default=1e-5)
+options = parser.parse_args()
+common = dict(bf16=True, max_steps=40)
+args = TrainingArguments(output_dir="out", per_device_train_batch_size=options.rows, **common)
+model = AutoModelForCausalLM.from_pretrained(options.model, torch_dtype="bfloat16")
+Trainer(model, args).train()
+"""
+
+
+def test_argparses_options_are_what_the_script_hands_on() -> None:
+    found = read({"train.py": ARGPARSE}, prompt_tokens=64, response_tokens=64)
+    assert values(found, "model", "micro_batch_size", "steps") == ("Qwen/Qwen3-4B", 2, 40)
+    line = "accelerate launch --num_processes 2 train.py --rows 4 --model Qwen/Qwen2.5-0.5B\n"
+    said = read({"train.py": ARGPARSE, "run.sh": line}, prompt_tokens=64, response_tokens=64)
+    assert values(said, "model", "micro_batch_size", "gpus") == ("Qwen/Qwen2.5-0.5B", 4, 2)
+    assert said.reading.unknown == [] and said.reading.beyond == []
+    # What its command line does not know is no further argument of the command.
+    back = rewritten(said, changed(said, gradient_checkpointing="full", steps=41))
+    assert back.texts["run.sh"] == line and back.notes == ()
+    assert "common = dict(bf16=True, max_steps=41)" in back.texts["train.py"]
+    assert "activation_checkpointing=True" in back.texts["train.py"]
+
+
 FLAGS = (
     "--per-device-train-batch-size=2 --bf16",
     "--activation_checkpointing --max_steps 7 --save_steps=0.5",

@@ -197,6 +197,23 @@ def test_comments_of_a_yaml_stay() -> None:
     assert back.texts["fsdp.yaml"] == TRL["fsdp.yaml"]
 
 
+def test_a_further_setting_goes_into_the_call_that_takes_it() -> None:
+    """Not into the last one, which a trainer's own is."""
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        "a = GRPOConfig(output_dir='x', num_generations=8, max_completion_length=64)\n"
+        "t = GRPOTrainer(model='Qwen/Qwen2.5-1.5B', args=a)\n"
+    )
+    said = {"gpu": "a100-80gb", "prompt_tokens": 64, "steps": 10}
+    found = imported({"train.py": script}, said)
+    assert found.plan is not None
+    after, problems = try_plan({**found.plan.model_dump(), "gradient_checkpointing": "none"})
+    assert after is not None, problems
+    back = rewritten(found, after)
+    assert imported(back.texts, said).plan == after
+    assert "max_completion_length=64, gradient_checkpointing=False)" in back.texts["train.py"]
+
+
 PARTS = (
     *("python3 -m verl.trainer.main_ppo ", "$((", "${", "}", '"', "'", "\n", "<<EOF\n", "EOF\n"),
     *("a.b=1 ", "model: x\n", "- ", "{", "[", "&a *a ", "GRPOConfig(", ")", "\\", "\0", "é", "`"),

@@ -144,7 +144,7 @@ def of_script(
 
 def _settings(
     one: Given,
-    names: Collection[str],
+    names: set[str],
     classes: Mapping[str, tuple[str, list[str]]],
     spoken: Spoken,
     exported: bool,
@@ -173,7 +173,7 @@ def _settings(
         if spoken.tokenizer and not model and name == "model_max_length":
             found = name
         beginning = one.name.removesuffix(name)
-        said = {f"{beginning}dtype", f"{beginning}torch_dtype"} & {*names}
+        said = {f"{beginning}dtype", f"{beginning}torch_dtype"} & names
         if found == MODEL and not said:
             yield Given("dtype", "auto")  # transformers' own: the checkpoint's
     elif owner in (spoken.arguments, *ARGUMENTS):
