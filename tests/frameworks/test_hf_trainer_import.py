@@ -381,6 +381,7 @@ OURS = "torchrun {} --model_name_or_path Qwen/Qwen3-4B --output_dir out --bf16 -
         ({"train.py": "from somewhere import RewardTrainer\nfrom transformers import "
           "TrainingArguments\nRewardTrainer(args=TrainingArguments('x', bf16=True))\n"}, ""),
         ({"run.sh": OURS.format("dpo_train.py")}, ""),
+        ({"ds.json": ZERO.replace('"bf16"', '"fp16": {"enabled": false}, "bf16"')}, ""),
         ({"run.sh": OURS.format("train.py") + " --beta 0.1"}, ""),
         ({"run.sh": OURS.format("train.py") + " --num_generations 8"}, ""),
         ({"run.sh": OURS.format("src/train.py") + " --stage sft --finetuning_type lora "

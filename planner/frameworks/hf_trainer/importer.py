@@ -55,9 +55,10 @@ OTHERS = frozenset(
         *("beta", "loss_type", "num_generations", "max_completion_length", "max_prompt_length"),
         *("reward_funcs", "reward_model_path", "packing", "dataset_text_field", "use_vllm"),
         *("completion_only_loss", "assistant_only_loss", "ref_model", "finetuning_type", "stage"),
+        *("zero_optimization", "train_micro_batch_size_per_gpu", "distributed_type"),
     )
 )
-"""Options of those trainers, which no program around this one has."""
+"""Options of those trainers, and of launchers' files, which no program around this one has."""
 PATCHED = re.compile(r"(Unsloth|Fast)\w*")
 ASKED = {
     "model": "model_name_or_path",

@@ -102,8 +102,8 @@ def said(launch: Launch, files: Files, table: Table) -> frozenset[str]:
 def configuration(launch: Launch) -> list[Given]:
     """The files of settings that a command names, by their paths."""
     told = [*flags(launch.arguments, ())]
-    alone = [one for one in told if not one.name and str(one.value).endswith(CONFIGURATIONS)]
-    return [one for one in told if one.name == "config"] or alone[:1]
+    alone = len(told) == 1 and not told[0].name and str(told[0].value).endswith(CONFIGURATIONS)
+    return told if alone else [one for one in told if one.name == "config"]
 
 
 def ask(reading: Reading, asked: Mapping[str, str]) -> None:
