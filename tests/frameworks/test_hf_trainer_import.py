@@ -326,6 +326,12 @@ def test_argparses_options_are_what_the_script_hands_on() -> None:
     assert back.texts["run.sh"] == line and back.notes == ()
     assert "common = dict(bf16=True, max_steps=41)" in back.texts["train.py"]
     assert "activation_checkpointing=True" in back.texts["train.py"]
+    # Nor where no call of the script takes it: then it is told.
+    away = ARGPARSE.replace("Trainer(model, args)", "Trainer(model, made())")
+    away = away.replace(next(row for row in away.splitlines() if "args = Tr" in row), "")
+    said = read({"train.py": away, "run.sh": line}, prompt_tokens=64, response_tokens=64)
+    back = rewritten(said, changed(said, gradient_checkpointing="full"))
+    assert back.texts["run.sh"] == line and "activation_checkpointing has to be" in back.notes[0]
 
 
 FLAGS = (
