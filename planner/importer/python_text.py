@@ -24,7 +24,7 @@ CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pret
 """Names of calls that build what a run is made of; more by their own name: ``get_peft_model``."""
 PARSERS = ("HfArgumentParser", "TrlParser")
 OTHERS = frozenset(
-    ("get_peft_model", "load_dataset", "Accelerator", "tokenizer") + PARSERS
+    ("get_peft_model", "load_dataset", "Accelerator", "tokenizer", "Fire") + PARSERS
 )
 MADE_OF = re.compile(r"\w*(Config|Arguments|Args|Trainer)$")
 """Classes that a script's own are made of, where a call of those is a call of these."""
@@ -149,15 +149,16 @@ class _Reader:
                 self.block(node.body)
                 self.known = outside
                 continue
+            taken = self.taken(node.test) if isinstance(node, ast.If) else None
             for kind in ("body", "orelse", "finalbody"):
                 inner = getattr(node, kind, None)
-                if isinstance(inner, list):
+                if isinstance(inner, list) and taken in (None, kind == "body"):
                     before, under = dict(self.known), self.under
-                    if isinstance(node, ast.If) and (shown := _condition(node)):
-                        self.under = (*under, Open(shown, "True"))
+                    if isinstance(node, ast.If) and taken is None and (shown := _condition(node)):
+                        self.under = (*under, Open(shown, str(kind == "body")))
                     self.block(inner)
                     self.under = under
-                    if isinstance(node, ast.If | ast.For | ast.While | ast.Try):
+                    if isinstance(node, ast.If | ast.For | ast.While | ast.Try) and taken is None:
                         self.differing(before, node)
             for handler in getattr(node, "handlers", ()):
                 self.block(handler.body)
@@ -169,14 +170,39 @@ class _Reader:
         return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
 
     def found(self, tree: ast.AST) -> None:
-        """Calls in an expression, outermost first."""
-        for node in ast.walk(tree):
+        """Calls in an expression, outermost first; of a choice, with what each side rests on."""
+        waiting = [tree]
+        for node in waiting:
+            if isinstance(node, ast.IfExp):
+                self.chosen(node)
+                continue
+            waiting += ast.iter_child_nodes(node)
             if isinstance(node, ast.Call) and (name := _dotted(node.func)):
                 last = name.rpartition(".")[2]
                 if CALLS.search(last) or last in OTHERS or last in self.own:
                     self.calls.append(self.call(name, node))
                 elif last == "add_argument":
                     self.option(node)
+
+    def chosen(self, node: ast.IfExp) -> None:
+        """Calls of ``this if that else other``."""
+        self.found(node.test)
+        taken, under = self.taken(node.test), self.under
+        for side, truth in ((node.body, True), (node.orelse, False)):
+            if taken is None:
+                self.under = (*under, Open(ast.unparse(node.test)[:200], str(truth)))
+            if taken in (None, truth):
+                self.found(side)
+            self.under = under
+
+    def taken(self, test: ast.expr) -> bool | None:
+        """Whether a condition holds; None where the text does not say."""
+        try:
+            made = self.value(test, 0)
+        except _OpenError:
+            return None
+        plain = made.value is None or isinstance(made.value, int | float)
+        return bool(made.value) if plain and not made.opens else None
 
     def made(self, node: ast.ClassDef) -> None:
         """A class of the script: what it is made of, its methods, and a dataclass's defaults."""
@@ -193,7 +219,9 @@ class _Reader:
                 continue
             value = one.value
             if isinstance(value, ast.Call) and _dotted(value.func).endswith("field"):
-                value = _keyword(value, "default")
+                factory = _keyword(value, "default_factory")
+                made = factory.body if isinstance(factory, ast.Lambda) else factory
+                value = made or _keyword(value, "default")
             self.defaulted(one.target.id, value)
 
     def option(self, node: ast.Call) -> None:
@@ -202,15 +230,16 @@ class _Reader:
         long = next((str(one) for one in names if str(one).startswith("--")), "")
         name = _keyword(node, "dest")
         told = name.value if isinstance(name, ast.Constant) else long.removeprefix("--")
-        self.defaulted(str(told).replace("-", "_"), _keyword(node, "default"))
+        action = _keyword(node, "action")
+        set_true = isinstance(action, ast.Constant) and action.value == "store_true"
+        default = ast.copy_location(ast.Constant(False), node) if set_true else None
+        self.defaulted(str(told).replace("-", "_"), _keyword(node, "default") or default)
 
     def defaulted(self, name: str, node: ast.expr | None) -> None:
-        """An option of the script; of one without a default, or with None, nothing is said."""
-        nothing = node is None or (isinstance(node, ast.Constant) and node.value is None)
-        if name and node is not None and not nothing:
-            made = self.given(name, node)
-            if all(one.default is not None for one in made.opens):
-                self.calls.append(Call(OPTIONS, (made,)))
+        """An option of the script, which is None where nobody says more."""
+        if name:
+            made = self.given(name, node) if node is not None else Given(name, None)
+            self.calls.append(Call(OPTIONS, (made,)))
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]

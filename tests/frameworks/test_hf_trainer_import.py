@@ -334,6 +334,74 @@ def test_argparses_options_are_what_the_script_hands_on() -> None:
     assert back.texts["run.sh"] == line and "activation_checkpointing has to be" in back.notes[0]
 
 
+def rests(found: Imported, name: str) -> set[str]:
+    return {each.name for one in found.reading.open if one.name == name for each in one.opens}
+
+
+SMALL = SCRIPT.replace("use_cache=False", "quantization_config=small").replace(
+    "tokenizer =", "small = BitsAndBytesConfig(load_in_4bit=True) if {} else None\ntokenizer ="
+)
+
+
+@pytest.mark.parametrize(
+    ("test", "four_bit", "rested"),
+    [
+        ("True", True, False),
+        ("2 - 2", False, False),
+        ("options.small", True, True),
+        ("options.big", True, False),
+        ("not options.big", False, False),
+        ("options.none", False, False),
+    ],
+)
+def test_a_side_of_a_choice_is_taken_as_far_as_the_text_says(
+    test: str, four_bit: bool, rested: bool
+) -> None:
+    declared = 'p.add_argument("--big", default=True)\np.add_argument("--none", default=False)\n'
+    found = read({"train.py": declared + SMALL.replace("{}", test)})
+    assert found.reading.plan["finetuning"] == ("qlora" if four_bit else "lora")
+    assert rests(found, "load_in_4bit") == ({test} if rested else set())
+    # A flag decides what an option's default would.
+    line = "python train.py --small False --big False\n"
+    said = read({"train.py": declared + SMALL.replace("{}", test), "run.sh": line})
+    small = test in ("True", "not options.big")
+    assert said.reading.plan["finetuning"] == ("qlora" if small else "lora")
+
+
+FIRE = """\
+import fire
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+def train(base: str = "", rows: int = 4, together: int = 128, rank: int = 8):
+    steps = together // rows
+    model = AutoModelForCausalLM.from_pretrained(base, dtype="bfloat16")
+    args = TrainingArguments("out", per_device_train_batch_size=rows,
+                             gradient_accumulation_steps=steps, max_steps=10)
+    Trainer(model=model, args=args).train()
+
+fire.Fire(train)
+"""
+
+
+def test_parameters_of_a_function_are_the_command_lines() -> None:
+    line = "python train.py --base Qwen/Qwen3-4B {}\n"
+    found = read({"train.py": FIRE, "run.sh": line.format("")})
+    assert values(found, "model", "micro_batch_size") == ("Qwen/Qwen3-4B", 4)
+    assert values(found, "prompts_per_update") == (128,)
+    found = read({"train.py": FIRE, "run.sh": line.format("--rows 8")})
+    assert values(found, "micro_batch_size") == (8,) and found.reading.unknown == []
+    # What is calculated of one that was given is nobody's word: it is asked for.
+    assert {"rows"} <= rests(found, "gradient_accumulation_steps")
+    assert "prompts_per_update" in found.asks
+
+
+def test_an_option_that_is_declared_elsewhere_is_asked_for() -> None:
+    away = PARSED.replace("    lora_size: int = 64\n", "")
+    texts = {"run.sh": LINE.replace("--lora_size 8 ", ""), "train.py": away, "zero.json": ZERO}
+    assert "lora_rank" in read(texts).asks
+    assert values(read({**texts, "run.sh": LINE}), "lora_rank") == (8,)
+
+
 FLAGS = (
     "--per-device-train-batch-size=2 --bf16",
     "--activation_checkpointing --max_steps 7 --save_steps=0.5",

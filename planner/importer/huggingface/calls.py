@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
-from planner.importer.kinds import flat
+from planner.importer.kinds import FALSE, TRUE, flat
 from planner.values.setting import Setting
 
 MODEL = "model_name_or_path"
@@ -34,13 +34,15 @@ LOADED = {"0": MODEL, "pretrained_model_name_or_path": MODEL, "dtype": "dtype"} 
 """Arguments of a model's ``from_pretrained``."""
 LANGUAGE = re.compile(r"Model|ForCausalLM")
 """Classes of a model in front of ``from_pretrained``."""
-BESIDE = frozenset(("load_dataset", "get_peft_model", "HfArgumentParser", "TrlParser"))
+BESIDE = frozenset(("load_dataset", "get_peft_model", "HfArgumentParser", "TrlParser", "Fire"))
 """Calls that hand on what others made."""
 PROGRAM = "PLAN"
 """The constant by which a program that was exported here takes its settings."""
 OPTIONS = "options"
 """Before the name of an option of the script, and its default."""
 REFERENCE = re.compile(r"(?:\w+\.)+(\w+)")
+BRANCHES = ("True", "False")
+"""What a condition is where a call stands under it."""
 MOST_BASES = 8
 
 
@@ -106,19 +108,75 @@ def _base(owner: str, classes: Mapping[str, tuple[str, list[str]]]) -> str:
     return owner
 
 
-def of_script(
-    givens: Iterable[Given], spoken: Spoken, known: Collection[str]
-) -> tuple[list[Given], dict[str, str]]:
-    """A Python script's arguments by call, as settings; what is none of a run keeps its name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a Python script says of a trainer's settings."""
+
+    said: tuple[Given, ...]
+    """By its calls; what is none of a run keeps its name."""
+    options: tuple[Given, ...]
+    """What its command line takes, by the script's own names, with its defaults."""
+    handed: Mapping[str, str]
+    """Settings that options become, by the option's name."""
+    parameters: bool
+    """Whether its command line is a function's parameters."""
+
+    def defaults(self, spoken: Spoken, known: Collection[str]) -> Iterator[Given]:
+        """Settings for want of a flag; one that the script does not declare is asked for."""
+        declared = {one.name for one in self.options}
+        for option, name in self.handed.items():
+            if option not in declared and option != name:
+                yield Given(name, option, opens=(Open(option),))
+        told = [one for one in self.options if one.value is not None]
+        renamed = [replace(one, name=self.handed.get(one.name, one.name)) for one in told]
+        yield from (one for one in spoken.settings(renamed) if one.name in known)
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Options that are a function's parameters and go into its calls."""
+        opens = (each for one in self.said for each in one.opens)
+        return frozenset(each.name for each in opens if self.parameters)
+
+    def under(self, flags: Mapping[str, Given]) -> Iterator[Given]:
+        """What its calls say where these flags are given.
+
+        A condition on an option holds or not, and a parameter has its flag's value; what is
+        calculated of one is asked for.
+        """
+        truths = {one.name: str(one.value) for one in self.options}
+        truths |= {name: str(one.value) for name, one in flags.items()}
+        for one in self.said:
+            found = [(each, _held(each, truths)) for each in one.opens]
+            if any(holds is False for _, holds in found):
+                continue
+            opens = tuple(each for each, holds in found if holds is None)
+            changed = [each for each in opens if self.parameters and each.name in flags]
+            if len(opens) == 1 and changed and str(one.value) == opens[0].default:
+                flag = flags[opens[0].name]
+                yield replace(flag, name=one.name)
+            else:
+                asked = (replace(each, default=None) if each in changed else each for each in opens)
+                yield replace(one, opens=tuple(asked))
+
+
+def _held(one: Open, truths: Mapping[str, str]) -> bool | None:
+    """Whether a condition on an option is as a call needs it; None: nobody knows."""
+    name = one.name.removeprefix("not ")
+    option = REFERENCE.fullmatch(name)
+    said = truths.get(option[1], "").lower() if option and one.place is None else ""
+    if one.default not in BRANCHES or said not in (*TRUE, *FALSE, "none"):
+        return None
+    holds = (said in TRUE) == (name == one.name)  # the other way round behind a ``not``
+    return holds == (one.default == "True")
+
+
+def of_script(givens: Iterable[Given], spoken: Spoken, known: Collection[str]) -> Script:
+    """A Python script's arguments by call, as settings.
 
     Args:
         givens: named by call and argument, an argument without a name by its position.
         spoken: how settings are called.
-        known: the table's names.
-
-    Returns:
-        The settings, what options are for want of a flag first; and settings by the options that
-        the script hands on as them.
+        known: names of settings.
     """
     told = [*flat(givens)]
     classes, names = methods_of(told), {one.name for one in told}
@@ -137,9 +195,10 @@ def of_script(
                     handed[option[1]] = each.name
                 elif not (asked and exported):
                     said.append(each)
-    taken = [replace(one, name=handed.get(one.name, one.name)) for one in options]
-    taken = [one for one in spoken.settings(taken) if one.name in known]
-    return [*taken, *said], handed
+    parameters = any(owner_of(name)[0] == "Fire" for name in names)
+    return Script(
+        said=tuple(said), options=tuple(options), handed=handed, parameters=parameters
+    )
 
 
 def _settings(
@@ -169,7 +228,7 @@ def _settings(
     elif owner.endswith("from_pretrained"):
         model = LANGUAGE.search(owner) and "Sequence" not in owner
         found = LOADED.get(name, name if name in spoken.loader else found)
-        found = found if model else f"trainer.{name}"
+        found = found if model and name != "config" else f"trainer.{name}"
         if spoken.tokenizer and not model and name == "model_max_length":
             found = name
         beginning = one.name.removesuffix(name)
@@ -183,7 +242,7 @@ def _settings(
 
 def _rests(one: Given) -> tuple[Open, ...]:
     """The conditions that a call stands under, not what its argument is put together of."""
-    return tuple(each for each in one.opens if each.place is None and each.default == "True")
+    return tuple(each for each in one.opens if each.place is None and each.default in BRANCHES)
 
 
 def argument(row: Setting, call: str, spoken: Spoken) -> str:

@@ -120,10 +120,11 @@ def _launcher(launch: Launch, table: Table) -> Started:
 
 def _model(one: Given) -> Given:
     """A model by its Hub id; one that no row of the catalog is called after is asked for."""
-    if one.name not in MODELS or not isinstance(one.value, str) or one.opens:
+    asked = any(each.default is None for each in one.opens)
+    if one.name not in MODELS or not isinstance(one.value, str) or asked:
         return one
     known = catalog_id(one.value)
-    opens = () if known else (Open(one.value, place=one.place),)
+    opens = one.opens if known else (*one.opens, Open(one.value, place=one.place))
     return replace(one, value=known or one.value, opens=opens)
 
 
@@ -132,19 +133,23 @@ def _told(
 ) -> list[Given]:
     """All that the launch says, in the order in which the last word counts."""
     known, spoken = table.known, table.spoken
-    script, options = of_script(beside(files, launch.program), spoken, table.names)
+    script = of_script(beside(files, launch.program), spoken, known)
     config = configuration(launch)
-    short = {name for name in known if "." not in name} | {*options}
+    short = {name for name in known if "." not in name} | {*script.handed}
+    short |= {one.name for one in script.options}
     own = [one for one in flags(launch.arguments, short) if one.name != "config"]
-    own = [
-        replace(one, name=options.get(one.name, one.name) or f"argument {one.value}")
-        for one in own
-        if one.name or one not in config
-    ]
     found: list[Given] = []
     for one in config:
         found += beside(files, str(one.value)) or _missing(one, absent)
-    told = [*script, *spoken.settings(found), *spoken.settings(own)]
+    given = {one.name: one for one in (*found, *own)}
+    used = script.used - known
+    own = [
+        replace(one, name=script.handed.get(one.name, one.name) or f"argument {one.value}")
+        for one in (*found, *own)
+        if (one.name or one not in config) and one.name not in used
+    ]
+    said = [*script.defaults(spoken, known), *script.under(given)]
+    told = [*said, *spoken.settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in told if _head(one) in heads]
     rest = [one for one in told if _head(one) not in heads]
