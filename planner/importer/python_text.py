@@ -6,6 +6,7 @@ import ast
 import operator
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -95,8 +96,8 @@ class _Reader:
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name = text, name
         self.lines = [0]
-        for line in text.splitlines(keepends=True):
-            self.lines.append(self.lines[-1] + len(line))
+        for line in text.split("\n"):  # as the tree counts them: a form feed ends none
+            self.lines.append(self.lines[-1] + len(line) + 1)
         self.ascii = text.isascii()
         self.known: dict[str, _Value] = {}
         self.imported: set[str] = set()
@@ -222,7 +223,8 @@ class _Reader:
                 factory = _keyword(value, "default_factory")
                 made = factory.body if isinstance(factory, ast.Lambda) else factory
                 value = made or _keyword(value, "default")
-            self.defaulted(one.target.id, value)
+            if value is not None:  # else it has to be said
+                self.defaulted(one.target.id, value)
 
     def option(self, node: ast.Call) -> None:
         """An option that argparse takes, by its default."""
@@ -252,7 +254,7 @@ class _Reader:
         last = max((self.place(one).end for one in self.arguments(node)), default=stop)
         if not self.arguments(node):
             last = stop
-        line = self.text.count("\n", 0, last) + 1
+        line = bisect_right(self.lines, last)
         end = Place(self.name, line, last, last, ("python argument",))
         self.told += len(givens)
         if self.told > MOST_ARGUMENTS:
@@ -300,7 +302,7 @@ class _Reader:
             return
         if target.id == CONSTANT and isinstance(node, ast.Dict) and node.values:
             last = self.place(node.values[-1])
-            line = self.text.count("\n", 0, last.end) + 1
+            line = bisect_right(self.lines, last.end)
             end = Place(self.name, line, last.end, last.end, ("python entry",))
             self.calls.append(Call(CONSTANT, tuple(self.spread(node)), end))
         try:

@@ -143,3 +143,39 @@ def test_nothing_is_calculated_that_is_large_or_called(value: str) -> None:
 def test_what_is_no_python_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_python(text, "a.py")
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    text = "a = 1\n\x0c\nb = SomeConfig(rows=4)\n"
+    (one,) = call(text, "SomeConfig").givens
+    assert one.place is not None and one.place.line == 3
+    assert text[one.place.start : one.place.end] == "4"
+
+
+def test_entries_of_a_mapping_stand_where_they_are_written() -> None:
+    text = "base = {'a': 1, 'deep': {'b': 2}}\nmore = dict(c=3)\nSomeConfig(**base, **more)\n"
+    found = {one.name: one for one in call(text, "SomeConfig").givens}
+    assert {name: one.value for name, one in found.items()} == {"a": 1, "deep": {"b": 2}, "c": 3}
+    spots = [found["a"].place, found["deep"].entries[0].place, found["c"].place]
+    assert [text[one.start : one.end] for one in spots if one] == ["1", "2", "3"]
+
+
+def test_a_branch_that_is_not_taken_builds_nothing() -> None:
+    text = "BIG = False\nif BIG:\n    AConfig(n=1)\nelse:\n    BConfig(n=2)\n"
+    assert [one.name for one in read_python(text, "a.py")] == ["BConfig"]
+    first, second = read_python(text.replace("= False", "= ask()"), "a.py")
+    rests = [[(each.name, each.default) for each in one.givens[0].opens] for one in (first, second)]
+    assert rests == [[("BIG", "True")], [("BIG", "False")]]
+
+
+def test_what_a_command_line_takes() -> None:
+    text = (
+        "p.add_argument('-n', '--my-rows', default=4)\n"
+        "p.add_argument('--on', action='store_true')\n"
+        "p.add_argument('--name')\n@dataclass\nclass A:\n    size: int = 2\n"
+        "    parts: list = field(default_factory=lambda: ['a'])\n    left: str = field(help='x')\n"
+    )
+    told = [one.givens[0] for one in read_python(text, "a.py") if one.name == "options"]
+    assert {one.name: one.value for one in told} == {
+        "my_rows": 4, "on": False, "name": None, "size": 2, "parts": ["a"]
+    }
