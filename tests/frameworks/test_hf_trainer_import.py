@@ -31,7 +31,7 @@ from planner.importer.reading import pattern
 from planner.launch.export import export
 from planner.plan import FIELDS, Plan, try_plan
 
-SAID = {"gpu": "h100-80gb", "dtype": "bf16"}
+SAID = {"gpu": "h100-80gb"}
 
 
 def test_an_export_is_read_as_the_plan_that_it_is_of(tmp_path: Path) -> None:
@@ -287,7 +287,8 @@ def test_a_scripts_options_are_what_it_hands_on() -> None:
     assert values(found, "prompt_tokens", "response_tokens") == (256, 256)
     assert values(found, "optimizer") == ("adamw-foreach",)
     assert found.reading.unknown == [] and found.reading.beyond == []
-    assert "dtype" in {field for one in found.reading.open for field in one.fields}
+    (dtype,) = (one for one in found.reading.open if one.name == "dtype")
+    assert dtype.opens[0].default == "bf16" and not dtype.asked
     # What a class of the script does otherwise is said.
     own = PARSED.replace("def log(self, logs)", "def compute_loss(self, model, inputs)")
     (beyond,) = read({"run.sh": LINE, "train.py": own, "zero.json": ZERO}).reading.beyond
@@ -467,6 +468,25 @@ OURS = "torchrun {} --model_name_or_path Qwen/Qwen3-4B --output_dir out --bf16 -
 )  # fmt: skip
 def test_whose_run_it_is(texts: Mapping[str, str], framework: str) -> None:
     assert read(texts).framework == framework
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype", "master"),
+    [
+        # FSDP widens what it trains under autocast; without, weights stay as they are.
+        ("--fsdp full_shard --bf16", "bf16", "fp32"),
+        ("--fsdp full_shard", "bf16", "none"),
+        ("--fsdp full_shard --fp16", "fp16", "fp32"),
+        ("--bf16", "bf16", "none"),
+        ("--bf16 --dtype float32", "bf16", "fp32"),
+        ("--dtype float32", "fp32", "none"),
+    ],
+)
+def test_dtypes_of_a_checkpoint_that_nobody_names(words: str, dtype: str, master: str) -> None:
+    found = read({"run.sh": OURS.format("--nproc_per_node 4 run_clm.py").replace("--bf16", words)})
+    assert values(found, "dtype", "master_dtype") == (dtype, master)
+    assert bool(rests(found, "dtype")) == ("--dtype" not in words)
+    assert found.plan is not None and found.plan.master_dtype == master
 
 
 def test_a_program_that_is_not_here_is_named() -> None:

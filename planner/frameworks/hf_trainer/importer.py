@@ -174,15 +174,15 @@ def _other(launch: Launch, script: Sequence[Given]) -> str:
 
 
 def _settle(reading: Reading) -> None:
-    """The checkpoint's own dtype is asked for; what the script itself makes is named, not asked."""
+    """The checkpoint's own dtype is listed; what the script makes itself is named."""
     own = {row.name: row for row in BESIDE if row.name.startswith("trainer.")}
     for entry in [one for one in reading.open if one.name in own]:
         reading.open.remove(entry)
         reading.beyond.append(replace(entry, opens=(), why=own[entry.name].otherwise))
-    for entry in [one for one in reading.beyond if (one.name, one.value) == ("dtype", "auto")]:
-        reading.beyond.remove(entry)
-        opens = (Open("the checkpoint's dtype", place=entry.place),)
-        reading.open.append(replace(entry, fields=("dtype",), opens=opens))
+    for entry in (*reading.understood, *reading.from_defaults):
+        if (entry.name, entry.value) == ("dtype", "auto"):
+            opens = (Open("the checkpoint's dtype", reading.plan["dtype"]),)
+            reading.open.append(replace(entry, opens=opens))
 
 
 def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:

@@ -21,7 +21,8 @@ from planner.frameworks.hf_trainer.settings import (
     ROWS,
 )
 from planner.launch.huggingface import accelerate, adapters, deepspeed, table, training
-from planner.launch.huggingface.resolved import Values, halves
+from planner.launch.huggingface.precision import dtypes
+from planner.launch.huggingface.resolved import Values, halves, mixed
 from planner.launch.huggingface.table import row
 from planner.launch.huggingface.variables import ALLOCATOR
 from planner.values.setting import Setting
@@ -50,6 +51,13 @@ def _length(name: str, source: str, read: Any) -> Setting:
         read=read,
         unit="tokens",
     )
+
+
+def _loaded(value: object, values: Values) -> Mapping[str, Any]:
+    """``auto`` is the checkpoint's dtype: taken for the compute dtype, bf16 for want of a word."""
+    half = mixed(values)
+    taken = "bf16" if half == "no" else half
+    return dtypes(taken if value == "auto" else value, values)
 
 
 def _placed(value: object, values: Values) -> Mapping[str, Any]:
@@ -141,7 +149,8 @@ def _written(given: Collection[str]) -> Iterator[Setting]:
     checkpointing = {NEW: kept[NEW], OLD: replace(kept[NEW], name=OLD)}
     silent = OLD if not older else NEW
     for one in ROWS:
-        yield replace(one, write=None) if one.name == silent else one
+        one = replace(one, write=None) if one.name == silent else one
+        yield replace(one, read=_loaded) if one.name == "dtype" else one
     old = checkpointing[OLD]
     yield old if older else replace(old, write=None)
     yield replace(kept[KEPT], name=f"{OLD}_kwargs", write=None)
