@@ -200,6 +200,7 @@ def _added(text: str, addition: Addition) -> Iterator[Edit]:
             "yaml flow": lambda: f"{_yaml(name, '')}: {_yaml(value, '')}",
             "json entry": lambda: f"{_json(name)}: {_json(value)}",
             "python argument": lambda: f"{name}={_python(value)}",
+            "python entry": lambda: f"{_python(name)}: {_python(value)}",
         }[kind](),
         outer,
     )

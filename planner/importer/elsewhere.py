@@ -35,7 +35,6 @@ SAID_BY: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"train_type", "rlhf_type"}), "ms-swift"),
     (frozenset({"recipe", "tokenizer", "_component_"}), "torchtune"),
     (frozenset({"worker", "data"}), "EasyR1"),
-    (frozenset({"TrainingArguments", "Trainer"}), "transformers' Trainer"),
 )
 """Names that a configuration has together, two at least, and whose it is."""
 

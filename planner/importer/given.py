@@ -66,6 +66,8 @@ class Given:
     """What it rests on that the text does not say."""
     copies: tuple[Place, ...] = ()
     """Where a file beside says the same, which has to change with it."""
+    entries: tuple[Given, ...] = ()
+    """Of a mapping that is written in one place, each with its own."""
 
 
 @dataclass(frozen=True, slots=True)

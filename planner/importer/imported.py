@@ -129,7 +129,7 @@ def imported(
         texts=kept,
         answers=answers,
         files=files,
-        ends={name: end for name, _, end in documents if end},
+        ends={name: end for name, _, end in documents},
         errors=tuple(errors),
         logs=tuple(logs),
     )

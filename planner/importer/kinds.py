@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -24,7 +25,10 @@ def flat(givens: Iterable[Given], whole: Collection[str] = ()) -> Iterator[Given
     """
     for one in givens:
         inside, apart = one.value, one.name not in whole and one.name.count(".") < DEEPEST
-        if isinstance(inside, Mapping) and inside and apart:
+        if one.entries and apart:
+            own = (replace(each, name=f"{one.name}.{each.name}") for each in one.entries)
+            yield from flat(own, whole)
+        elif isinstance(inside, Mapping) and inside and apart:
             entries = (
                 replace(one, name=f"{one.name}.{name}", value=value, place=None)
                 for name, value in inside.items()
@@ -35,15 +39,16 @@ def flat(givens: Iterable[Given], whole: Collection[str] = ()) -> Iterator[Given
 
 
 def gathered(givens: Iterable[Given], rows: Collection[Setting]) -> Iterator[Given]:
-    """Settings nested below a row without fields, put together as that row's value."""
+    """What nests below a row that no field has, or one of a mapping, as that row's value."""
     table = {row.name: row for row in rows}
     whole: dict[str, Given] = {}
     for one in givens:
         section = one.name
         while section and section not in table:
             section = section.rpartition(".")[0]
-        if section and section != one.name and not table[section].fields:
-            first = whole.setdefault(section, replace(one, name=section, value={}))
+        own = section and (table[section].whole or not table[section].fields)
+        if own and section != one.name:
+            first = whole.setdefault(section, replace(one, name=section, value={}, place=None))
             first.value[one.name.removeprefix(f"{section}.")] = one.value
         else:
             yield one
@@ -65,6 +70,8 @@ def of_kinds(
             continue
         try:
             value = typed(one.value, row.default if row else None)
+            if row is not None and row.whole and isinstance(value, str):
+                value = _mapping(value)
             if row is not None and row.unit and value is not None:
                 _counted(value, row.unit)
             yield replace(one, value=value)
@@ -95,6 +102,17 @@ def typed(value: Any, default: Any) -> Any:
     if isinstance(default, list):
         return [value]
     return value if isinstance(default, str) and default != "auto" else _guessed(value)
+
+
+def _mapping(text: str) -> Any:
+    """JSON, as transformers' parser takes a mapping from a command."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{text[:80]} is no mapping.") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{text[:80]} is no mapping.")
+    return found
 
 
 def _number(text: str, *, whole: bool) -> int | float:

@@ -21,7 +21,7 @@ class Dictionaries(Values):
         except OpenError as error:
             shown = self.text[self.place(node).start : self.place(node).end][:200]
             return Given(name, shown, self.place(node), error.opens)
-        return Given(name, made.value, made.place, made.opens)
+        return _said(name, made)
 
     def named(self, name: str, node: ast.expr) -> list[Given]:
         """An argument as a setting; of a dictionary that is open in parts each entry as one."""
@@ -36,7 +36,7 @@ class Dictionaries(Values):
         told = self.written(node)
         known = self.known.get(node.id) if isinstance(node, ast.Name) else None
         if told is None and known is not None and known.entries is not None:
-            told = [Given(key, e.value, e.place, e.opens) for key, e in known.entries.items()]
+            told = [_said(key, each) for key, each in known.entries.items()]
         self.effort.spend(len(told or ()))
         return [self.given("**", node)] if told is None else told
 
@@ -69,7 +69,7 @@ class Dictionaries(Values):
         return made if told is None else self._with(made, {}, told)
 
     def _with(self, made: Value, had: dict[str, Value], told: Iterable[Given]) -> Value:
-        entries = {**had, **{e.name: Value(e.value, e.place, e.opens) for e in told}}
+        entries = {**had, **{one.name: _held(one) for one in told}}
         self.effort.spend(len(entries) // 16)
         return Value(made.value, made.place, made.opens, made.size, entries)
 
@@ -103,3 +103,13 @@ class Dictionaries(Values):
             Value(None, None, (self.open(node),)), {**known.entries}, told
         )
         return True
+
+
+def _said(name: str, made: Value) -> Given:
+    entries = tuple(_said(key, one) for key, one in (made.entries or {}).items())
+    return Given(name, made.value, made.place, made.opens, entries=entries)
+
+
+def _held(one: Given) -> Value:
+    entries = {each.name: _held(each) for each in one.entries}
+    return Value(one.value, one.place, one.opens, entries=entries or None)

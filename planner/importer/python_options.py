@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 PARSERS = re.compile("parse_(known_)?args(_and_config|_into_dataclasses)?")
 """What gives a script's options: argparse's, transformers' or TRL's, or a function around it."""
 
+FIRE = "Fire"
+"""What gives a command's options to a function."""
 SWITCHES = {"store_true": False, "store_false": True}
 """Actions of an option that takes no word, and what it is until it is said."""
 
@@ -36,6 +38,8 @@ class Options:
     known: dict[str, Option] = field(default_factory=dict)
     holders: set[str] = field(default_factory=set)
     """Names that what was parsed is assigned to: ``args``."""
+    functions: set[str] = field(default_factory=set)
+    """Functions whose parameters are the options: ``fire.Fire(train)``."""
 
     def of(self, name: str) -> Option | None:
         """The option that ``args.batch_size`` is."""
@@ -49,6 +53,8 @@ def options_of(tree: ast.AST) -> Options:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and dotted(node.func).endswith(".add_argument"):
             _add(found, node)
+        elif isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] == FIRE:
+            found.functions |= {dotted(one) for one in node.args}
         elif isinstance(node, ast.Assign) and _parses(node.value):
             taken = ast.walk(node.targets[0])
             found.holders |= {one.id for one in taken if isinstance(one, ast.Name)}

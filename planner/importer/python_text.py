@@ -23,11 +23,15 @@ OWNERS = re.compile(r"training_\w+")
 """Names of configurations that a parser builds and a script changes afterwards."""
 OWN_CLASS = "class"
 """Of a call of a class that the script itself makes of another: its name, as no argument has it."""
+OF_CLASS = "class "
+"""Before the name of a trainer that the script itself makes of another: told with its methods."""
 CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
 """What changes a dictionary."""
-OTHERS = frozenset(("get_peft_model", "load_dataset", "Accelerator"))
+OTHERS = frozenset(
+    ("get_peft_model", "load_dataset", "Accelerator", "tokenizer", "HfArgumentParser", "TrlParser")
+)
 
 
 def read_python(text: str, name: str) -> tuple[Call, ...]:
@@ -87,6 +91,9 @@ class _Reader(Dictionaries):
                 base = next((self.bases.get(one, one) for one in known if CALLS.search(one)), "")
                 self.bases |= {node.name: base} if base else {}
                 self.declared(base, node)
+                if base.endswith("Trainer"):
+                    has = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+                    self.calls.append(Call(f"{OF_CLASS}{node.name}", (Given(base, has),)))
             for expression in self._expressions(node):
                 self.found(expression)
             self.tabled(node)
@@ -102,7 +109,7 @@ class _Reader(Dictionaries):
                     self.forget(target)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 outside = self.before()
-                self.parameters(node.args)
+                self.parameters(node.args, "--" * (node.name in self.options.functions))
                 self.block(node.body)
                 self.known = outside
                 continue
@@ -139,8 +146,12 @@ class _Reader(Dictionaries):
         for kind in ("body", "orelse", "finalbody"):
             inner = getattr(node, kind, None)
             runs = None if test is None else bool(test.value) is (kind == "body")
-            if inner and isinstance(inner, list) and (runs or test is None or test.opens):
+            if not inner or not isinstance(inner, list):
+                continue
+            if test is None or test.opens:
                 self.branch(node, inner, runs)
+            elif runs:
+                self.block(inner)
 
     def branch(self, node: ast.stmt, inner: list[ast.stmt], runs: bool | None) -> None:
         """Statements that run or not, or more than once; what does not run by itself is open."""
@@ -151,7 +162,8 @@ class _Reader(Dictionaries):
         rests = rests and shown != "__name__ == '__main__'"
         outside = self.under
         if rests and test is not None:
-            self.under = [*outside, Open(shown, None if runs is False else "True")]
+            asked = isinstance(node, ast.If) and inner is node.orelse
+            self.under = [*outside, _rested(test, not asked, runs)]
         self.block(inner)
         self.under = outside
         if rests:
@@ -162,18 +174,21 @@ class _Reader(Dictionaries):
         changed = next((one for one in _changed(node) if dotted(_owner(one)) == CONSTANT), None)
         if changed is None:
             return
-        value, name = getattr(node, "value", None), "**"
+        value, name, end = getattr(node, "value", None), "**", None
         givens: list[Given] = []
         if isinstance(changed, ast.Subscript) and isinstance(changed.slice, ast.Constant):
             name = str(changed.slice.value)
             givens = [self.given(name, node.value)] if isinstance(node, ast.Assign) else []
         elif isinstance(changed, ast.Name) and value is not None:
             givens = self.spread(value)
+            if isinstance(value, ast.Dict) and value.values:
+                at = self.place(value.values[-1]).end
+                end = Place(self.name, self.line(at), at, at, ("python entry",))
         if self.depth > 1 or not givens:
             place = self.place(node)
             shown = self.text[place.start : place.end][:200]
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
-        self.calls.append(Call(CONSTANT, tuple(givens)))
+        self.calls.append(Call(CONSTANT, tuple(givens), end))
 
     def before(self) -> dict[str, Value]:
         """What is known, to be looked at again behind a branch."""
@@ -203,11 +218,13 @@ class _Reader(Dictionaries):
         self.under = outside
 
     def chosen(self, node: ast.IfExp) -> Iterator[tuple[ast.AST, list[Open]]]:
-        test, shown = self.tested(node), ast.unparse(node.test)[:200]
+        test = self.tested(node)
         for one, of in ((node.body, True), (node.orelse, False)):
             runs = None if test is None else bool(test.value) is of
-            if test is None or runs or test.opens:
-                yield one, [*self.under, Open(shown, None if runs is False else "True")]
+            if test is None or test.opens:
+                yield one, [*self.under, _rested(node.test, of, runs)]
+            elif runs:
+                yield one, self.under
 
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
@@ -221,7 +238,7 @@ class _Reader(Dictionaries):
         end = Place(self.name, self.line(last), last, last, ("python argument",))
         base = self.bases.get(name)
         own = [Given(OWN_CLASS, name, self.place(node.func))] if base else []
-        givens = [replace(one, opens=(*one.opens, *self.under)) for one in givens]
+        givens = [_below(one, self.under) for one in givens]
         return Call(base or name, (*own, *givens), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
@@ -251,9 +268,7 @@ class _Reader(Dictionaries):
         at = self.built.get(owner)
         if at is None and not OWNERS.fullmatch(owner):
             return False
-        made = [
-            replace(one, opens=(*one.opens, *self.under)) for one in self.named(target.attr, node)
-        ]
+        made = [_below(one, self.under) for one in self.named(target.attr, node)]
         if at is None:
             self.calls.append(Call(owner, tuple(made)))
         else:
@@ -275,10 +290,11 @@ class _Reader(Dictionaries):
             if isinstance(one, ast.Name) and (itself or one.id in self.known):
                 self.known[one.id] = Value(None, None, (self.open(one),))
 
-    def parameters(self, arguments: ast.arguments) -> None:
+    def parameters(self, arguments: ast.arguments, dashes: str) -> None:
+        """What a function is given; behind dashes where a command gives it."""
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))):
-            self.known[one.arg] = Value(None, None, (Open(one.arg),))
+            self.known[one.arg] = Value(None, None, (Open(dashes + one.arg),))
         plain = [*arguments.posonlyargs, *arguments.args]
         plain = plain[len(plain) - len(arguments.defaults) :]
         defaults: list[tuple[ast.arg, ast.expr | None]] = [
@@ -290,7 +306,7 @@ class _Reader(Dictionaries):
                 continue
             made = self.given(argument.arg, node)
             if all(each.default is not None for each in made.opens):
-                opens = (*made.opens, Open(argument.arg, str(made.value), made.place))
+                opens = (*made.opens, Open(dashes + argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
 
     def differing(self, before: Mapping[str, Value], shown: str, runs: bool) -> None:
@@ -300,6 +316,20 @@ class _Reader(Dictionaries):
             if had is not value:
                 one = value if runs else had or Value(None, None, (Open(shown),))
                 self.known[name] = one.resting(shown, had)
+
+
+def _rested(test: ast.expr, holds: bool, runs: bool | None) -> Open:
+    """What statements below a branch rest on: that its test holds, or that it does not."""
+    if not holds:
+        denied = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        test = test.operand if denied else ast.UnaryOp(ast.Not(), test)
+    return Open(ast.unparse(test)[:200], None if runs is False else "True")
+
+
+def _below(one: Given, under: list[Open]) -> Given:
+    """A setting with what a call as a whole rests on."""
+    entries = tuple(_below(each, under) for each in one.entries)
+    return replace(one, opens=(*one.opens, *under), entries=entries)
 
 
 def _targets(node: ast.stmt) -> list[ast.expr]:

@@ -152,7 +152,8 @@ class Values:
             values = [self.value(one, depth + 1) for one in node.values]
             keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
             made_of = dict(zip(keys, (one.value for one in values), strict=True))
-            return Value(made_of, place, _opens(values), _size(values))
+            entries = dict(zip(map(str, keys), values, strict=True))
+            return Value(made_of, place, _opens(values), _size(values), entries)
         if isinstance(node, ast.UnaryOp | ast.BinOp):
             return self._calculated(node, depth)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Moves = Literal["memory", "seconds", "both"]
@@ -26,6 +26,15 @@ class Setting:
     """Its value for a plan; None where an export leaves it out."""
     read: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Fields from its value and from all resolved settings, by name."""
+    whole: bool = False
+    """Whether its value is a mapping that ``read`` takes as one."""
     unit: str = ""
     otherwise: str = ""
     """Without a field: which way it moves memory or seconds where it is not the default."""
+
+
+def with_defaults(rows: Iterable[Setting], defaults: Mapping[str, object]) -> tuple[Setting, ...]:
+    """The same rows where others decide what is taken for want of a word."""
+    return tuple(
+        replace(row, default=defaults[row.name]) if row.name in defaults else row for row in rows
+    )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from frameworks.exported_trl import complaints, differing, givens, read_again
-from frameworks.trl_plans import drawn
+from frameworks.drawn_plans import drawn
+from frameworks.exported import complaints, differing, givens, read_again
 from planner.frameworks.trl.importer import imported, method_of, takes
 from planner.frameworks.trl.settings import all_settings
 from planner.importer.given import Given, Launch, Open, Place, Word
@@ -48,9 +48,9 @@ def fields(reading: Reading, *names: str) -> tuple[Any, ...]:
 
 
 def test_an_export_is_read_as_the_plan_that_it_is_of(tmp_path: Path) -> None:
-    """100 plans by lot; ``tests/frameworks/exported_trl.py`` does as many as it is told."""
+    """100 plans by lot; ``tests/frameworks/exported.py`` does as many as it is told."""
     seen: dict[str, set[Any]] = {}
-    for number, plan in enumerate(drawn(100, seed=3)):
+    for number, plan in enumerate(drawn("trl", 100, seed=3)):
         reading = read_again(tmp_path / str(number), plan)
         assert differing(plan, reading) == {}, plan
         assert complaints(plan, reading) == [], plan

@@ -15,10 +15,9 @@ import pytest
 import yaml
 
 from accuracy.deepspeed_settings import left_out
-from frameworks.exported_trl import givens, launched
-from frameworks.trl_plans import drawn
+from frameworks.drawn_plans import drawn
+from frameworks.exported import givens, launched
 from launch.running import Worker, read_by_trl
-from planner.frameworks.trl.adapters import PEFTS_OWN
 from planner.frameworks.trl.importer import imported
 from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.settings import all_settings, no_effect, training_settings
@@ -28,6 +27,7 @@ from planner.importer.huggingface.sharing import DEEPSPEED, KINDS
 from planner.importer.kinds import typed
 from planner.launch.export import export
 from planner.launch.huggingface import accelerate, training
+from planner.launch.huggingface.adapters import PEFTS_OWN
 from planner.plan import FIELDS
 from planner.values.setting import Setting
 
@@ -216,7 +216,7 @@ MADE = {
 def test_the_parsers_make_of_an_export_what_the_rows_make(trl: Worker, tmp_path: Path) -> None:
     """Row by row: TrlParser's values, and those that ``accelerate launch`` has."""
     seen: set[str] = set()
-    for number, plan in enumerate(drawn(30, seed=7)):
+    for number, plan in enumerate(drawn("trl", 30, seed=7)):
         folder = tmp_path / str(number)
         reply = read_by_trl(trl, folder, export(plan, "trl"), plan)
         assert "error" not in reply, reply

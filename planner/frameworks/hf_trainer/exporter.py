@@ -7,16 +7,17 @@ from pathlib import Path
 
 from planner.frameworks.hf_trainer import FRAMEWORK, VERSION
 from planner.frameworks.hf_trainer.limits import obstacles as obstacles
-from planner.frameworks.hf_trainer.settings import settings
+from planner.frameworks.hf_trainer.settings import PROGRAM, settings
 from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.huggingface.accelerate import accelerate_files
 from planner.launch.huggingface.processes import zero
 from planner.launch.huggingface.starting import started
+from planner.launch.huggingface.table import written
 from planner.launch.huggingface.training import BITSANDBYTES, optimizer
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.program import PREDICTED, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
-from planner.launch.templates import Decision, decided, of_fields
+from planner.launch.templates import Decision, decided
 from planner.launch.weights import weights_lines, weights_option
 from planner.launch.words import (
     attention_packages,
@@ -46,17 +47,10 @@ WHY: Mapping[str, str] = {
     "activation_checkpointing_kwargs": "Each layer's input waits in pinned host RAM.",
     "liger_kernel_config": "Kernels of layers alone: Liger's own fused loss would make no logits, "
     "and the plan counts them.",
+    "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
     "lora": "Adapters train; the base model's weights have no gradient and no optimizer state.",
 }
 """Why a setting is as it is, or what it decides; settings that decide no memory have none."""
-FIELDS = of_fields(
-    {
-        "prompt_tokens": "",
-        "response_tokens": "",
-        "batch_shape": "Padded rows need a mask, which takes memory; full rows need none.",
-    }
-)
-"""Of the plan itself."""
 
 
 def write(plan: Plan, link: str) -> Launch:
@@ -84,9 +78,9 @@ def write(plan: Plan, link: str) -> Launch:
 
 
 def _decisions(plan: Plan) -> Iterator[Decision]:
-    for name, value in settings(plan).items():
+    for name, value in {**settings(plan), **written(PROGRAM, plan)}.items():
         yield Decision(name=name, value=value, why=WHY.get(name, ""))
-    yield from decided((*FIELDS, *PREDICTED), plan)
+    yield from decided(PREDICTED, plan)
 
 
 def _script(plan: Plan, about: tuple[str, ...], program: str) -> str:

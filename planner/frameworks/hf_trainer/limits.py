@@ -47,6 +47,7 @@ def _step(found: Obstacles) -> None:
         found.refuse("finetuning", "The program has no 4-bit weights.", finetuning="lora")
     if named := foreign(plan, FRAMEWORK):
         found.only("logits", "full", why=f"The plan's loss is {named}.")
+    found.only("logits_dtype", "fp32", why="The model's loss upcasts all logits to fp32.")
     found.only(
         "empty_cache", "never", "every-step", why="Trainer frees cached memory each step, or never."
     )

@@ -1,7 +1,7 @@
-"""What a plan says to TrainingArguments, from_pretrained and peft, by their own names.
+"""The Trainer's settings: the table that exporter and importer read.
 
-Rows beside those that every framework over transformers has; peft's stand below ``lora.``. Read in
-transformers 5.23.0, trainer.py and training_args.py, and peft 0.21.2, tuners/lora/config.py.
+TrainingArguments', from_pretrained's, peft's below ``lora.``, and those of the program that is
+exported. Read in transformers 5.23.0 and peft 0.21.2.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from planner.launch.huggingface import adapters
 from planner.launch.huggingface.processes import activations_by_accelerate
+from planner.launch.huggingface.resolved import Values, offloads_activations
 from planner.launch.huggingface.table import nested, row, written
 from planner.launch.huggingface.training import WRITTEN
 from planner.launch.words import lora_targets
@@ -31,14 +33,14 @@ def _offloads(plan: Plan) -> Mapping[str, object] | None:
     return {"use_reentrant": False, "offload": True}
 
 
-def _offloaded(value: object, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _offloaded(value: object, values: Values) -> Mapping[str, Any]:
     told = value if isinstance(value, dict) else {}
     if told.get("every_n_layers", 1) != 1 or told.get("use_reentrant"):
         raise ValueError("A plan checkpoints every layer, and without reentrant checkpoints.")
-    return {"activation_offload": True} if told.get("offload") else {}
+    return {"activation_offload": offloads_activations(values)}
 
 
-def _without_loss(value: object, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_loss(value: object, values: Values) -> Mapping[str, Any]:
     if not values["use_liger_kernel"] or value == LAYERS_ALONE:
         return {}
     raise ValueError(
@@ -47,11 +49,17 @@ def _without_loss(value: object, values: Mapping[str, Any]) -> Mapping[str, Any]
     )
 
 
-def _lora(line: int, name: str, default: object, field: str, write: Any) -> Setting:
+PEFT = "peft 0.21.2, tuners/lora/config.py, line {}"
+
+
+def _lora(
+    line: int, name: str, default: object, field: str, write: Any, read: Any = None
+) -> Setting:
     """A row of peft's, which an export says where adapters train."""
     return row(
-        *(f"peft 0.21.2, tuners/lora/config.py, line {line}", f"{ADAPTERS}.{name}", default, field),
+        *(PEFT.format(line), f"{ADAPTERS}.{name}", default, field),
         write=lambda plan: None if plan.finetuning == "full" else write(plan),
+        read=read,
     )
 
 
@@ -61,17 +69,19 @@ def _modules(plan: Plan) -> str | list[str]:
     return modules[0] if modules == ("all-linear",) else list(modules)
 
 
-RENAMED = {"gradient_checkpointing": "activation_checkpointing"}
+OLD = "gradient_checkpointing"
+NEW = "activation_checkpointing"
 """What 5.23.0 warns of under its older name; releases before it know that one alone."""
+KEPT = f"{NEW}_kwargs"
 
 ROWS: tuple[Setting, ...] = (
-    *(replace(row, name=RENAMED.get(row.name, row.name)) for row in WRITTEN),
+    *(replace(row, name={OLD: NEW}.get(row.name, row.name)) for row in WRITTEN),
     row(
-        *("transformers 5.23.0, trainer.py, line 1503", "activation_checkpointing_kwargs", None),
-        "activation_offload",
+        *("transformers 5.23.0, training_args.py, line 916", KEPT, None, "activation_offload"),
         moves="memory",
         write=_offloads,
         read=_offloaded,
+        whole=True,
     ),
     row(
         "transformers 5.23.0, integrations/liger.py, apply_liger_kernel",
@@ -79,21 +89,47 @@ ROWS: tuple[Setting, ...] = (
         moves="memory",
         write=lambda plan: LAYERS_ALONE if plan.liger else None,
         read=_without_loss,
+        whole=True,
     ),
-    _lora(632, "r", 8, "lora_rank", lambda plan: plan.lora_rank),
-    _lora(633, "target_modules", None, "lora_targets", _modules),
+    _lora(632, "r", 8, "lora_rank", lambda plan: plan.lora_rank, adapters.rank),
+    _lora(
+        *(633, "target_modules", None, "lora_targets", _modules),
+        adapters.targets_of(f"{ADAPTERS}.target_modules", f"{ADAPTERS}.target_parameters"),
+    ),
     _lora(
         *(941, "target_parameters", None, "lora_targets"),
         lambda plan: list(lora_targets(plan)[1]) or None,
     ),
-    _lora(653, "lora_dropout", 0.0, "lora_dropout", lambda plan: plan.lora_dropout),
+    _lora(
+        *(653, "lora_dropout", 0.0, "lora_dropout", lambda plan: plan.lora_dropout),
+        adapters.dropout,
+    ),
     _lora(88, "task_type", None, "finetuning", lambda plan: "CAUSAL_LM"),
 )
-"""What an export says, in this order."""
+"""What an export says of Trainer, model and adapters, in this order."""
+
+OWN = "planner/frameworks/hf_trainer/program/train.py"
+PROGRAM: tuple[Setting, ...] = (
+    *(
+        row(
+            *(OWN, field, None, field),
+            write=lambda plan, field=field: getattr(plan, field),
+            read=lambda value, values, field=field: {field: int(value)} if value else {},
+            unit="tokens",
+        )
+        for field in ("prompt_tokens", "response_tokens")
+    ),
+    row(
+        *("transformers 5.23.0, data/data_collator.py", "batch_shape", "padded", "batch_shape"),
+        write=lambda plan: plan.batch_shape,
+        read=lambda value, values: {"batch_shape": str(value)},
+    ),
+)
+"""What the program itself is told: rows of the data, which no setting of the Trainer's says."""
 
 
 def settings(plan: Plan) -> dict[str, Any]:
-    """All of it; peft's in a section of their own, where adapters train."""
+    """All of the Trainer's; peft's in a section of their own, where adapters train."""
     return nested(written(ROWS, plan), "")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from planner.launch.huggingface.resolved import Values
 from planner.launch.huggingface.table import row
+from planner.launch.huggingface.variables import ALLOCATOR, variable
 from planner.values.setting import Setting
 
 SOURCE = "vllm 0.31.0, engine/arg_utils.py (not read here), {}; trl 1.16.0, scripts/vllm_serve.py"
@@ -40,24 +41,9 @@ def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
     return {"prompt_tokens": int(value) - int(values["max_completion_length"])}
 
 
-def _allocator(value: str, values: Values) -> Mapping[str, Any]:
-    """``expandable_segments:True``, alone or not at all."""
-    said = dict(part.partition(":")[::2] for part in str(value).lower().split(",") if part)
-    expands = said.pop("expandable_segments", "false") == "true"
-    if said:
-        raise ValueError(f"No plan has the allocator's {', '.join(said)}.")
-    return {"expandable_segments": expands} if value else {}
-
-
 def _row(name: str, default: object, *fields: str, **more: Any) -> Setting:
     return row(SOURCE.format(name), f"vllm.{name}", default, *fields, **more)
 
-
-def _variable(name: str, source: str, *fields: str, read: Any = None) -> Setting:
-    return row(source, f"environment.{name}", "", *fields, moves="memory", read=read)
-
-
-ALLOCATOR = "torch 2.13.0, docs: CUDA semantics, memory management"
 
 SERVED: tuple[Setting, ...] = (
     _row(
@@ -78,7 +64,6 @@ SERVED: tuple[Setting, ...] = (
         read=_said("rollout_expert_parallel"),
     ),
     _row("max_model_len", None, "prompt_tokens", read=_longest, unit="tokens"),
-    _variable("PYTORCH_CUDA_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
-    _variable("PYTORCH_ALLOC_CONF", ALLOCATOR, "expandable_segments", read=_allocator),
-    _variable("REWARD_URL", "planner/launch/reward.py", "reward"),
+    *ALLOCATOR,
+    variable("REWARD_URL", "planner/launch/reward.py", "reward"),
 )

@@ -16,7 +16,7 @@ from planner.frameworks.trl.sampled import SAMPLES, sampled, varied
 from planner.frameworks.trl.served import SERVED
 from planner.launch.huggingface import accelerate, deepspeed, table, training
 from planner.plan.trainers import trainer_of
-from planner.values.setting import Setting
+from planner.values.setting import Setting, with_defaults
 from planner.values.setting_files import names
 
 DEFAULTS = {
@@ -45,7 +45,7 @@ def training_settings(method: str) -> tuple[Setting, ...]:
         mine = (*ROWS[own.rows], *table.unwritten(training.VALIDATION))
     rows = (*training.WRITTEN, *ADAPTERS, *mine, *training.READ)
     kept = tuple(row for row in rows if row.name not in own.lacks)
-    return table.with_defaults(kept, {**DEFAULTS, **own.defaults})
+    return with_defaults(kept, {**DEFAULTS, **own.defaults})
 
 
 def all_settings(method: str) -> tuple[Setting, ...]:

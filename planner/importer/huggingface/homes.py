@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch
+from planner.importer.huggingface.calls import PARSERS, Spoken, argument, owners
 from planner.importer.huggingface.sharing import DEEPSPEED, FILES, KIND, KINDS, PREFIX
 from planner.importer.reading import Files
 from planner.values.setting import Setting
@@ -14,12 +15,10 @@ from planner.values.setting import Setting
 LAUNCHERS = ("config_file", "accelerate_config")
 """What names accelerate's configuration, as ``accelerate launch`` and ``trl`` call it."""
 ZERO = "deepspeed."
-IN_SCRIPT = ("_args.py", "_config.py")
-"""Ends of source files whose settings a trainer's arguments have."""
 
 
 def further(
-    row: Setting, value: object, launch: Launch, files: Files, arguments: str
+    row: Setting, value: object, launch: Launch, files: Files, spoken: Spoken
 ) -> Further:
     """Where a setting of a table can stand.
 
@@ -28,7 +27,7 @@ def further(
         value: what it is to be.
         launch: what starts the trainer.
         files: what is beside it.
-        arguments: the class of the trainer's arguments.
+        spoken: how a script calls the trainer's settings.
     """
     name = row.name
     if name.startswith(ZERO):
@@ -45,9 +44,11 @@ def further(
         return _option(flag or path.rpartition(".")[2], None if flag else value, launch)
     if "." in name:
         return Further()
-    call = _call(row, launch, files, arguments)
-    if call:
-        return Further(file=launch.program, path=f"{call}.{name}")
+    path = next(_calls(row, launch, files, spoken), "")
+    if path:
+        return Further(file=launch.program, path=path)
+    if not _parses(launch, files):
+        return Further()
     return Further(words=(f"--{name}", *_texts(value)))
 
 
@@ -82,9 +83,16 @@ def _everything(launch: Launch, files: Files) -> Iterator[Given]:
         yield from givens
 
 
-def _call(row: Setting, launch: Launch, files: Files, arguments: str) -> str:
-    """The call of the launched script that takes a setting; empty where none does."""
-    own = row.source.partition(", line")[0].endswith(IN_SCRIPT)
-    calls = (one.name.rpartition(".")[0] for one in files.get(launch.program, ()))
-    found = (call for call in calls if call.rpartition(".")[2] in (arguments, "TrainingArguments"))
-    return next(found, "") if own and "model_config" not in row.source else ""
+def _calls(row: Setting, launch: Launch, files: Files, spoken: Spoken) -> Iterator[str]:
+    """Where calls of the launched script take a setting, by its name there."""
+    given = [one.name for one in files.get(launch.program, ())]
+    for call in dict.fromkeys(name.rpartition(".")[0] for name in given):
+        name = argument(row, call, spoken)
+        if name and f"{call}.{name}" not in given:
+            yield f"{call}.{name}"
+
+
+def _parses(launch: Launch, files: Files) -> bool:
+    """Whether the program takes settings from its command, as far as its source is here."""
+    called = owners(files.get(launch.program, ()))
+    return not called or any(one in PARSERS for one in called)

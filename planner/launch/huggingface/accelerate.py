@@ -6,6 +6,7 @@ as a flag. Read of accelerate 1.15.0 and of the configurations that TRL 1.16.0 s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from planner.launch.huggingface.processes import (
 from planner.launch.huggingface.resolved import (
     Values,
     checkpoints,
+    offloads_activations,
     processes,
     sharded_by_deepspeed,
     sharding,
@@ -36,6 +38,8 @@ ACCELERATE = "accelerate.yaml"
 PREFIX = "accelerate."
 FLAGS = "accelerate 1.15.0, commands/launch.py, line {}"
 FILE = "accelerate 1.15.0, commands/config/config_args.py, line {}"
+LAYER = re.compile(r"\w+(DecoderLayer|Block|NeoXLayer)")
+"""How transformers' classes of a layer are called."""
 KINDS = {"none": "NO", "ddp": "MULTI_GPU", "fsdp1": "FSDP", "fsdp2": "FSDP"}
 
 
@@ -117,13 +121,18 @@ def _checkpoints(value: bool, values: Values) -> Mapping[str, Any]:
 
 
 def _activations(value: bool, values: Values) -> Mapping[str, Any]:
-    fsdp = way(values).fsdp
-    return {"activation_offload": bool(fsdp and value) or bool(values.get("activation_offloading"))}
+    return {"activation_offload": offloads_activations(values)}
 
 
 def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
     if way(values).fsdp and value != "TRANSFORMER_BASED_WRAP":
         raise ValueError("A plan's units are layers (TRANSFORMER_BASED_WRAP); others are larger.")
+    return {}
+
+
+def _units(value: str | None, values: Values) -> Mapping[str, Any]:
+    if value is not None and not all(LAYER.fullmatch(one) for one in str(value).split(",")):
+        raise ValueError("Units of another size: they are no layers.")
     return {}
 
 
@@ -205,6 +214,11 @@ ROWS: tuple[Setting, ...] = (
         *(FLAGS, 546, "fsdp_config.fsdp_auto_wrap_policy", None, "sharding"),
         write=lambda plan: _fsdp(plan, "TRANSFORMER_BASED_WRAP"),
         read=_wrap,
+    ),
+    _row(
+        *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "sharding"),
+        moves="memory",
+        read=_units,
     ),
     _row(
         *(FLAGS, 585, "fsdp_config.fsdp_cpu_ram_efficient_loading", True),

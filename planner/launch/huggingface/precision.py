@@ -9,6 +9,7 @@ from planner.launch.huggingface.processes import zero
 from planner.launch.huggingface.resolved import (
     DTYPES,
     Values,
+    adapted,
     mixed,
     sharded_by_deepspeed,
     sharding,
@@ -60,7 +61,7 @@ def dtypes(value: object, values: Values) -> Mapping[str, Any]:
         if loaded == "fp32" and dtype != "fp32":
             raise ValueError("Below 4-bit weights, those that are not 4-bit stay in fp32 here.")
         found["master_dtype"] = "none"
-    elif values.get("use_peft"):
+    elif adapted(values):
         found |= _of_adapters(loaded, half, sharded_by_deepspeed(values))
     else:
         kept = SHARDINGS[name].replicated and loaded != "fp32"

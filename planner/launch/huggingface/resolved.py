@@ -80,6 +80,20 @@ def checkpoints(values: Values) -> bool:
     return bool(old if new is None else new) or (fsdp and bool(by_accelerate))
 
 
+def adapted(values: Values) -> bool:
+    """Whether adapters train, by TRL's word or by a section of peft's."""
+    return bool(values.get("use_peft") or values.get("lora"))
+
+
+def offloads_activations(values: Values) -> bool:
+    """Whether what layers save waits in host RAM: by TRL's word, the Trainer's, or accelerate's."""
+    fsdp = values["accelerate.distributed_type"] == "FSDP"
+    kept = values.get("activation_checkpointing_kwargs")
+    own = values.get("activation_offloading") or (isinstance(kept, dict) and kept.get("offload"))
+    by_accelerate = values["accelerate.fsdp_config.fsdp_activation_checkpointing_offload"]
+    return bool(own) or bool(fsdp and by_accelerate)
+
+
 def own_steps(values: Values) -> int:
     """Optimizer steps of the trainer in one step of a plan: the updates that a rollout has."""
     accumulated = int(values["gradient_accumulation_steps"])
@@ -120,3 +134,14 @@ def offloads_all(values: Values) -> bool:
 def shares_gpus(values: Values) -> bool:
     """Whether a trainer that samples has an engine in its own processes."""
     return bool(values.get("use_vllm")) and values["vllm_mode"] == "colocate"
+
+
+def halves(value: int | None, values: Values) -> Mapping[str, Any]:
+    """Lengths of a row's two parts, since the data alone says where a response begins.
+
+    Raises:
+        ValueError: nobody says how long rows are.
+    """
+    if value is None or value < 2:
+        raise ValueError("The data set says how long rows are; set the lengths by hand.")
+    return {"prompt_tokens": value // 2, "response_tokens": value - value // 2}

@@ -37,13 +37,6 @@ def nested(values: Mapping[str, object], prefix: str) -> dict[str, Any]:
     return found
 
 
-def with_defaults(rows: Iterable[Setting], defaults: Mapping[str, object]) -> tuple[Setting, ...]:
-    """The same rows with these defaults, by name."""
-    return tuple(
-        replace(row, default=defaults[row.name]) if row.name in defaults else row for row in rows
-    )
-
-
 def unwritten(rows: Iterable[Setting]) -> tuple[Setting, ...]:
     """The same rows, left out of exports."""
     return tuple(replace(row, write=None) for row in rows)

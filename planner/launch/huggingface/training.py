@@ -272,4 +272,7 @@ READ: tuple[Setting, ...] = (
     *beyond(RELEASE, "training"),
 )
 
+EARLIER = beyond("", "earlier")
+"""What earlier releases took, and people's scripts still say."""
+
 TRAINING = (*WRITTEN, *VALIDATION, *READ)

@@ -1,7 +1,7 @@
-"""An export of TRL's read again: its files and the words that its scripts pass, by bash itself.
+"""An export for TRL or the Trainer read again: its files and its scripts' words, by bash itself.
 
-``PYTHONPATH=.:tests python tests/frameworks/exported_trl.py 2000 1`` does so for 2,000 plans by
-lot.
+``PYTHONPATH=.:tests python tests/frameworks/exported.py hf_trainer 2000 1`` does so for 2,000 plans
+by lot.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from launch.running import PATHS, run, unpack
+from planner import registry
 from planner.formulas.lora import lora_weights
-from planner.frameworks.trl.importer import imported
+from planner.importer import contents
 from planner.importer.given import Given, Launch, Word
 from planner.importer.reading import Reading
 from planner.launch.export import export
@@ -36,10 +37,12 @@ def words(texts: list[str]) -> tuple[Word, ...]:
 
 def launched(folder: Path, plan: Plan) -> tuple[Launch, dict[str, tuple[Given, ...]], list[Launch]]:
     """The launch that a plan's launch.sh makes, its files, and its engine's server."""
-    written = export(plan, "trl")
+    written = export(plan, plan.framework)
     unpack(written, folder)
     said = run(folder, **PATHS)[-1]
-    at = said.index("-m")
+    programs = [word for word in said if word.endswith(".py")]
+    module = 0 if programs else 1
+    at = said.index(programs[0]) if programs else said.index("-m")
     files = {
         file.name: givens(
             json.loads(file.text) if file.name.endswith(".json") else yaml.safe_load(file.text)
@@ -47,11 +50,14 @@ def launched(folder: Path, plan: Plan) -> tuple[Launch, dict[str, tuple[Given, .
         for file in written.files
         if file.name.endswith((".yaml", ".json"))
     }
+    sources = {file.name: file.text for file in written.files if file.name in programs}
+    read = contents.documents(sources, dict.fromkeys(sources, "python"), (), [])
+    files |= {name: tuple(told) for name, told, _ in read}
     scripts = [file.text for file in written.files if file.name not in ("engine.sh", *files)]
     exported = re.findall(r"^export (\w+)(?:=(\S+))?", "\n".join(scripts), re.M)
     launch = Launch(
-        said[at + 1],
-        words(said[at + 2 :]),
+        said[at + module],
+        words(said[at + module + 1 :]),
         (("accelerate launch", words(said[2:at])),),
         {name: Word(value or PATHS.get(name, "")) for name, value in exported},
     )
@@ -61,7 +67,11 @@ def launched(folder: Path, plan: Plan) -> tuple[Launch, dict[str, tuple[Given, .
 
 
 def read_again(folder: Path, plan: Plan) -> Reading:
-    return imported(*launched(folder, plan))
+    importer = registry.load("frameworks", plan.framework, "importer")
+    made = launched(folder, plan)
+    assert importer.takes(*made[:2])
+    reading: Reading = importer.imported(*made)
+    return reading
 
 
 NOWHERE = frozenset(
@@ -73,11 +83,13 @@ NOWHERE = frozenset(
         *("torch_version", "framework_version", "config"),
     )
 )
-"""Fields that no file of TRL's says: the machine, the data, prices, time outside."""
+"""Fields that no file says: the machine, the data, prices, time outside."""
+SAID = {"hf_trainer": ("prompt_tokens", "response_tokens", "batch_shape")}
+"""Of data fields those that a framework's files say, since the program is one of ours."""
 
 
 def normal(plan: Plan) -> dict[str, Any]:
-    """A plan's fields as TRL has them: what is another word for the same run is one word."""
+    """A plan's fields as the files have them: what is another word for the same run is one word."""
     values = plan.model_dump()
     trained = plan.gpus - plan.rollout_gpus
     together = plan.micro_batch_size * trained
@@ -111,7 +123,7 @@ def normal(plan: Plan) -> dict[str, Any]:
     if plan.rollout == "vllm-colocated":
         per_gpu = plan.prompts_per_step * plan.responses_per_prompt // trained
         values["max_num_seqs"] = per_gpu * plan.rollout_tensor_parallel
-    return values
+    return values | {name: getattr(plan, name) for name in SAID.get(plan.framework, ())}
 
 
 def plan_read(plan: Plan, reading: Reading) -> Plan:
@@ -127,7 +139,7 @@ def differing(plan: Plan, reading: Reading) -> dict[str, tuple[Any, Any]]:
     found, wanted = plan_read(plan, reading), normal(plan)
     own_steps = 1 if plan.rollout == "none" else written_steps(plan)
     if not plan.save_steps:
-        # TRL's own default saves, too; where no whole step has it, that is said and not read.
+        # The default saves, too; where no whole step has it, that is said and not read.
         wanted["save_steps"] = 0 if 500 % own_steps else 500 // own_steps
     if adapted(plan) == adapted(found):
         wanted["lora_targets"] = found.lora_targets  # other names of the same weights
@@ -161,10 +173,10 @@ if __name__ == "__main__":
     import sys
     from tempfile import TemporaryDirectory
 
-    from frameworks.trl_plans import drawn
+    from frameworks.drawn_plans import drawn
 
-    count, wrong = int(sys.argv[1]), 0
-    for plan in drawn(count, seed=int(sys.argv[2])):
+    count, wrong = int(sys.argv[2]), 0
+    for plan in drawn(sys.argv[1], count, seed=int(sys.argv[3])):
         with TemporaryDirectory() as folder:
             reading = read_again(Path(folder), plan)
         said = [differing(plan, reading), complaints(plan, reading)]
