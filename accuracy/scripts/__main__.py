@@ -1,9 +1,9 @@
 """A framework's own examples, imported: a section of docs/examples.md.
 
 ``python -m accuracy.scripts FRAMEWORK REPOSITORY COMMIT FOLDER…``, with a git directory, reads
-every script, program and configuration of these folders as the import page would, each in a process of
-its own, and counts what became of its settings. Prints what is not understood, by name; of other
-people's texts nothing is kept but paths and counts.
+every script, program and configuration of these folders as the import page would, each in a
+process of its own, and counts what became of its settings. Prints what is not understood, by name;
+of other people's texts nothing is kept but paths and counts.
 """
 
 from __future__ import annotations

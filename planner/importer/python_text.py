@@ -23,6 +23,8 @@ OWNERS = re.compile(r"training_\w+")
 """Names of configurations that a parser builds and a script changes afterwards."""
 OWN_CLASS = "class"
 """Of a call of a class that the script itself makes of another: its name, as no argument has it."""
+OPTIONS = "options"
+"""A call of what the script's own command takes, by name."""
 CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
@@ -51,6 +53,9 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
         raise UnreadableError(name, line, f"this is no Python: {why}.") from error
     reader = _Reader(text, name)
     reader.options = options_of(tree)
+    if reader.options.declared:
+        declared = (Given(name, None) for name in reader.options.declared)
+        reader.calls.append(Call(OPTIONS, tuple(declared)))
     try:
         reader.block(tree.body)
     except RecursionError as error:

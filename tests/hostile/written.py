@@ -33,8 +33,8 @@ FILES = {
     "a.yaml": ("run: mine  # why\nb: 1\n", "run: 'mine'\nb: 1\n", 'run: "mine"\nb: 1\n',
                "{run: mine, b: 1}\n", "b: 1\nrun: mine"),
     "a.json": ('{"run": "mine", "b": 1}\n',),
-    "a.py": ("x = dict(run='mine', b=1)\n", 'x = dict(run="mine", b=1)\n',
-             "run = 'mine'\nx = dict(run=run, b=1)\n"),
+    "a.py": ("x = AConfig(run='mine', b=1)\n", 'x = AConfig(run="mine", b=1)\n',
+             "run = 'mine'\nx = AConfig(run=run, b=1)\n"),
 }  # fmt: skip
 
 

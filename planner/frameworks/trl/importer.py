@@ -16,6 +16,7 @@ from planner.frameworks.trl.packaged import ALL, PACKAGED
 from planner.frameworks.trl.scripts import alone as started_alone
 from planner.frameworks.trl.scripts import (
     by_command,
+    declared_in,
     judged,
     options_of,
     owners,
@@ -236,9 +237,9 @@ def _told(
     launch: Launch, files: Files, method: str, table: Mapping[str, Setting], absent: list[Entry]
 ) -> list[Given]:
     """All settings of a launch; of two of one name the last counts."""
-    script = [*_beside(files, launch.program)]
     known = {*table, *no_effect()}
-    taken = options_of(script) - known
+    script, declared = declared_in(_beside(files, launch.program))
+    taken = options_of(script) - (known - declared)
     own = [*flags(launch.arguments, {*taken, *(name for name in known if "." not in name)})]
     config = [one for one in own if one.name == "config"]
     own = [
@@ -251,7 +252,9 @@ def _told(
         found += _beside(files, str(one.value)) or _missing(one, absent)
     script = [one for one in script if not said_anew(one, known)]
     script = [*by_command(of_script(script, _arguments(method)), own)]
-    own = [one for one in own if one.name not in taken]
+    # What a script takes for itself is no setting, whatever it is called.
+    left = (one for one in own if one.name not in taken)
+    own = [replace(one, name=f"--{one.name}") if one.name in declared else one for one in left]
     said = [*script, *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]

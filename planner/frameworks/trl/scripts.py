@@ -9,6 +9,7 @@ from dataclasses import replace
 from planner.frameworks.trl.naming import owner_of
 from planner.importer.given import Given, Launch, Open
 from planner.importer.kinds import TRUE
+from planner.importer.python_text import OPTIONS
 from planner.importer.reading import Entry, Reading
 
 OTHER_TRAINERS = re.compile(
@@ -75,6 +76,14 @@ def said_anew(one: Given, known: Collection[str]) -> bool:
     asked = " ".join(each.name for each in one.opens if each.default is None)
     names = [found[1] for found in OF_PARSER.finditer(asked)]
     return bool(names) and all(name is None or name in known for name in names)
+
+
+def declared_in(script: Iterable[Given]) -> tuple[list[Given], set[str]]:
+    """What a script says, and the options that it declares by itself."""
+    told = [*script]
+    names = {one.name for one in told if one.name.startswith(f"{OPTIONS}.")}
+    declared = {name.removeprefix(f"{OPTIONS}.") for name in names}
+    return [one for one in told if one.name not in names], declared
 
 
 def options_of(script: Iterable[Given]) -> set[str]:
