@@ -153,7 +153,7 @@ def _targets(value: object, said: Said) -> Said:
     """
     if said["finetuning"] in (None, "full"):
         return {}
-    names = [value, said["lora_parameters"] or []]
+    names: list[Any] = [value, said["lora_parameters"] or []]
     if not all(isinstance(one, list) and all(isinstance(n, str) for n in one) for one in names):
         raise ValueError("Adapters are of lists of names.")
     whole = [name for part in names for name in part]
