@@ -123,4 +123,7 @@ def alike(entry: Entry, value: str) -> bool:
     """Whether this is the text; a reader may take one that looks so for a number or a word."""
     if isinstance(entry.value, str):
         return entry.value == value
-    return str(entry.value).lower() == value.lower() or entry.value == yaml.safe_load(value)
+    try:
+        return str(entry.value).lower() == value.lower() or float(value) == entry.value
+    except ValueError:
+        return False
