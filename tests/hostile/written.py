@@ -20,6 +20,7 @@ from planner.importer.shell import read_shell
 from planner.importer.yaml_text import read_yaml
 from shells import Bash
 
+GLOBS = re.compile(r"[*?\[]")
 LAYOUTS = (
     "python a.py --b 1 {}mine c\n",
     "python a.py --b 1 {}'mine' c\n",
@@ -53,8 +54,10 @@ class Back:
         assert place is not None, text
         after = edited({"a.sh": text}, [Change(place, value)])["a.sh"]
         wanted = [[one.replace("mine", value) for one in words] for words in before]
-        if re.search(r" [-=nx]*\$X", text):  # bash splits what a person's script does not quote
-            wanted = self.bash.commands(after)
+        if re.search(r" [-=nx]*\$X", text):
+            if GLOBS.search(value):  # names of files that are there, which nobody reads
+                return
+            wanted = self.bash.commands(after)  # split, since the script does not quote it
         same(f"{text!r} by bash", self.bash.commands(after), wanted)
         (again,) = read_shell(after, "a.sh", {})
         words = ["python", again.program, *(one.text for one in again.arguments)]
