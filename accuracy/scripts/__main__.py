@@ -143,7 +143,7 @@ def _section(arguments: argparse.Namespace, results: Mapping[str, Counted]) -> I
     )
     for path, one in results.items():
         if one.kind != "planned":
-            yield f"| {path} | {one.runs} | | | | {len(one.unknown) or ''} | | {one.kind} |"
+            yield f"| {path} | {one.runs} | | | | {len(one.unknown)} | | {one.kind} |"
             continue
         said = ", model said" if one.answered else ""
         yield (

@@ -260,11 +260,10 @@ class _Reader(Values):
             return
         for name, inside in self.entries.items():
             if (had := before[1].get(name, ())) is not inside:
-                rests = Open(shown, "True")
-                self.entries[name] = tuple(
-                    one if one in had else replace(one, opens=(*one.opens, rests))
-                    for one in inside
-                )
+                self.effort.spend(len(inside) // 16)
+                kept, rests = len(had) if inside[: len(had)] == had else 0, Open(shown, "True")
+                added = (replace(one, opens=(*one.opens, rests)) for one in inside[kept:])
+                self.entries[name] = (*inside[:kept], *added)
         for name, value in self.known.items():
             if before[0].get(name) is not value and not any(o.name == shown for o in value.opens):
                 known = all(one.default is not None for one in value.opens)

@@ -73,7 +73,7 @@ def test_a_section_of_the_document(
     # Three words, and the configuration's three and its base; the rows of a data set are asked for;
     # a device that is not planned; a setting of nobody's.
     assert "| examples/run.sh | 1 | 7 | 1 | 1 | 1 | 0 | 1 |" in text
-    assert "| examples/data.py | 1 | | | | | | nothing |" in text
+    assert "| examples/data.py | 1 | | | | 0 | | nothing |" in text
     assert "mine.yaml" not in text and "tuning/left.sh" not in text
     (row,) = (line for line in text.splitlines() if line.startswith("| examples/train.py"))
     assert row.startswith("| examples/train.py | 2 | 4 |")
