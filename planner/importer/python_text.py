@@ -303,7 +303,8 @@ class _Reader(Dictionaries):
         for name, value in self.known.items():
             had = before.get(name)
             if had is not value:
-                one = value if runs else had or Value(None, None, (Open(shown),))
+                known = had or Value(None, None, (Open(shown),))
+                one = value if runs else known.waiting(shown, value)
                 self.known[name] = one.resting(shown, had)
 
 
