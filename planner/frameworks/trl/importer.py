@@ -253,8 +253,11 @@ def _told(
     script = [one for one in script if not said_anew(one, known)]
     script = [*by_command(of_script(script, _arguments(method)), own)]
     # What a script takes for itself is no setting, whatever it is called.
-    left = (one for one in own if one.name not in taken)
-    own = [replace(one, name=f"--{one.name}") if one.name in declared else one for one in left]
+    own = [
+        replace(one, name=f"--{one.name}") if one.name in declared else one
+        for one in own
+        if one.name not in taken
+    ]
     said = [*script, *as_settings(found), *as_settings(own)]
     heads = known | {"accelerate", "deepspeed"}
     by_script = [one for one in said if _head(one) in heads]
