@@ -1,8 +1,8 @@
 """A framework's own examples, imported: a section of docs/examples.md.
 
 ``python -m accuracy.scripts FRAMEWORK REPOSITORY COMMIT FOLDER…``, with a git directory, reads
-every script, program and configuration of these folders as the import page would, each in a process of
-its own, and counts what became of its settings. Prints what is not understood, by name; of other
+every script, program and configuration of these folders as the import page would, each in a process
+of its own, and counts what became of its settings. Prints what is not understood, by name; of other
 people's texts nothing is kept but paths and counts.
 """
 
@@ -107,8 +107,12 @@ def _totals(results: Iterable[Counted]) -> Iterator[str]:
     plans, said = _plans(whole)
     yield f"| files whose settings all have fields | {len(whole)} |"
     yield f"| … that give a plan (once a model is said that they leave open) | {plans} ({said}) |"
+    known = [one for one in planned if not one.unknown and not one.left_out]
+    plans, said = _plans(known)
+    yield f"| files whose settings that move memory all have fields | {len(known)} |"
+    yield f"| … that give a plan | {plans} ({said}) |"
     plans, said = _plans(others)
-    yield f"| the other files, which name what has no field | {len(others)} |"
+    yield f"| files with settings that have none, which they name | {len(others)} |"
     yield f"| … that give an incomplete plan (once a model is said) | {plans} ({said}) |"
     yield f"| slowest file | {slowest.seconds:.2f} s |"
     yield f"| most memory of a process | {peak_mib(largest)} MiB |"
@@ -139,7 +143,7 @@ def _section(arguments: argparse.Namespace, results: Mapping[str, Counted]) -> I
     )
     for path, one in results.items():
         if one.kind != "planned":
-            yield f"| {path} | {one.runs} | | | | {len(one.unknown) or ''} | | {one.kind} |"
+            yield f"| {path} | {one.runs} | | | | {len(one.unknown)} | | {one.kind} |"
             continue
         said = ", model said" if one.answered else ""
         yield (

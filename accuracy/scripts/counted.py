@@ -14,6 +14,7 @@ from planner.units import MIB
 
 ANSWERS = ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B")
 """Models for texts that leave theirs open, in turn until one makes a plan."""
+SUMMED = ("runs", "understood", "open", "left_out", "no_effect", "plans", "answered")
 MODELS = ("model", "critic_model", "reward_model")
 
 
@@ -31,6 +32,8 @@ class Counted:
     """No value in the text, so somebody is asked for it."""
     unknown: list[str] = field(default_factory=list)
     beyond: list[str] = field(default_factory=list)
+    left_out: int = 0
+    """Of those beyond, the ones that move memory, not seconds alone."""
     no_effect: int = 0
     checked: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -72,6 +75,7 @@ def counted(texts: Mapping[str, str]) -> Counted:
     told.open = len({one.name for one in asked} - unknown)
     told.unknown = _names(reading.unknown)
     told.beyond = _names([one for one in reading.beyond if one.given])
+    told.left_out = sum(one.given and one.moves != "seconds" for one in reading.beyond)
     told.no_effect = len(reading.no_effect)
     plan, problems = found.plan, found.problems
     for model in ANSWERS if not plan and set(found.asks) & {*MODELS} else ():
@@ -113,7 +117,7 @@ def together(several: Sequence[Counted]) -> Counted:
     total = Counted(min(kinds, key=order.index), several[0].program)
     for one in several:
         if one.kind == total.kind:  # an environment's server beside it trains nothing
-            for name in ("runs", "understood", "open", "no_effect", "plans", "answered"):
+            for name in SUMMED:
                 setattr(total, name, getattr(total, name) + getattr(one, name))
             for name in ("unknown", "beyond", "problems", "notes"):
                 getattr(total, name).extend(getattr(one, name))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from planner.dryrun.allocator.rounding import block_size, segment_size
 from planner.formulas.allocator import LARGE_ROUNDING
-from planner.importer.births import Birth
+from planner.importer.allocations import Allocation
 from planner.importer.memory_errors.message import Size
 from planner.units import MIB
 
@@ -29,7 +29,7 @@ FINE = LARGE_ROUNDING // 16
 class Candidate(NamedTuple):
     """A tensor of the plan, and how well it suits."""
 
-    birth: Birth
+    allocation: Allocation
     order: int
     """Of its instant in the step."""
     missed_bytes: int
@@ -46,14 +46,14 @@ class Candidate(NamedTuple):
     @property
     def place(self) -> tuple[str, str]:
         """Phase and name."""
-        return self.birth.phase, self.birth.term.name
+        return self.allocation.phase, self.allocation.term.name
 
     @property
     def rank(self) -> tuple[bool, int, bool, int, int, int, int]:
         """What it is sorted by: of equal ones the first moment, and of that the last tensor."""
         far, short = self.far_bytes // LARGE_ROUNDING, self.short_bytes // LARGE_ROUNDING
         likelier = not self.named, far, not self.whole, -self.tenths, short
-        return *likelier, self.order, -self.birth.needs_bytes
+        return *likelier, self.order, -self.allocation.needs_bytes
 
     @property
     def tenths(self) -> int:
@@ -61,9 +61,9 @@ class Candidate(NamedTuple):
 
         Of ten that fill a tenth each, one buys the segment.
         """
-        birth = self.birth
-        filled = birth.many * birth.held_bytes
-        return min(round(10 * filled / segment_bytes(birth.tensor_bytes)), 10)
+        allocation = self.allocation
+        filled = allocation.many * allocation.held_bytes
+        return min(round(10 * filled / segment_bytes(allocation.tensor_bytes)), 10)
 
 
 def segment_bytes(tensor_bytes: int) -> int:
@@ -72,12 +72,12 @@ def segment_bytes(tensor_bytes: int) -> int:
 
 
 def candidates(
-    births: Sequence[Birth], sizes: Mapping[str, Size], phases: Iterable[str] = ()
+    allocations: Sequence[Allocation], sizes: Mapping[str, Size], phases: Iterable[str] = ()
 ) -> tuple[Candidate, ...]:
     """Every tensor of the size that failed, likeliest first; those near in time before the rest.
 
     Args:
-        births: of the plan.
+        allocations: of the plan.
         sizes: of a message, ``asked`` among them; ``allocated``, ``unallocated``, ``total`` and
             ``free`` are used where they are there.
         phases: those that the traceback names.
@@ -86,38 +86,39 @@ def candidates(
     unallocated, outside = sizes.get("unallocated"), outside_of(sizes)
     named, found, most, order, before = {*phases}, [], 0, 0, None
     freed, held = 0, 0
-    for birth in births:
-        moment = birth.phase, birth.instant, birth.first
+    for allocation in allocations:
+        moment = allocation.phase, allocation.instant, allocation.first
         order, before = order + (moment != before), moment
-        freed += max(held - birth.before_bytes, 0)
-        held = birth.before_bytes + birth.many * birth.held_bytes
-        short = max(most - birth.needs_bytes, 0)
-        if not _of_another_engine(birth, sizes.get("total"), outside):
-            most = max(most, birth.needs_bytes)
-        if not asked.holds(segment_bytes(birth.tensor_bytes)):
+        freed += max(held - allocation.before_bytes, 0)
+        held = allocation.before_bytes + allocation.many * allocation.held_bytes
+        short = max(most - allocation.needs_bytes, 0)
+        if not _of_another_engine(allocation, sizes.get("total"), outside):
+            most = max(most, allocation.needs_bytes)
+        if not asked.holds(segment_bytes(allocation.tensor_bytes)):
             continue
-        missed, at = _nearest(birth, allocated)
-        beside = _to(outside, birth.outside_bytes, birth.outside_bytes)
-        broken = max(unallocated.bytes - birth.unused_bytes, 0) if unallocated else 0
+        missed, at = _nearest(allocation, allocated)
+        beside = _to(outside, allocation.outside_bytes, allocation.outside_bytes)
+        broken = max(unallocated.bytes - allocation.unused_bytes, 0) if unallocated else 0
         far = abs(missed) + abs(beside) + max(short - broken, 0) + max(broken - freed, 0)
         whole = not missed and _whole(at, unallocated)
-        named_too = birth.phase in named
-        found.append(Candidate(birth, order, missed, far, short, whole, named_too))
+        named_too = allocation.phase in named
+        found.append(Candidate(allocation, order, missed, far, short, whole, named_too))
     return tuple(sorted(found, key=lambda one: (not near(one, allocated), one.rank)))
 
 
-def _nearest(birth: Birth, allocated: Size | None) -> tuple[int, int]:
+def _nearest(allocation: Allocation, allocated: Size | None) -> tuple[int, int]:
     """How far the tensor of those together that suits best is from what was allocated.
 
     And what is allocated by the plan when that one is asked for.
     """
     if allocated is None:
-        return 0, birth.before_bytes
-    first = -(-(allocated.low - birth.before_bytes) // birth.held_bytes)
-    each = [min(max(one, 0), birth.many - 1) * birth.held_bytes for one in (first, first - 1)]
-    missed = [_to(allocated, birth.least_bytes + one, birth.before_bytes + one) for one in each]
+        return 0, allocation.before_bytes
+    first = -(-(allocated.low - allocation.before_bytes) // allocation.held_bytes)
+    last, least, before = allocation.many - 1, allocation.least_bytes, allocation.before_bytes
+    each = [min(max(at, 0), last) * allocation.held_bytes for at in (first, first - 1)]
+    missed = [_to(allocated, least + one, before + one) for one in each]
     best = min((0, 1), key=lambda one: abs(missed[one]))
-    return missed[best], birth.before_bytes + each[best]
+    return missed[best], before + each[best]
 
 
 def _whole(allocated_bytes: int, unallocated: Size | None) -> bool:
@@ -131,14 +132,14 @@ def _whole(allocated_bytes: int, unallocated: Size | None) -> bool:
     return missing <= unallocated.high - unallocated.low
 
 
-def _of_another_engine(birth: Birth, total: Size | None, outside: Size | None) -> bool:
+def _of_another_engine(allocation: Allocation, total: Size | None, outside: Size | None) -> bool:
     """Whether the plan's engine leaves the trainer no room on the message's card.
 
     The run's engine took less there, since the run went on.
     """
-    if total is None or outside is None or birth.outside_bytes <= outside.high:
+    if total is None or outside is None or allocation.outside_bytes <= outside.high:
         return False
-    return birth.before_bytes + birth.outside_bytes > total.high
+    return allocation.before_bytes + allocation.outside_bytes > total.high
 
 
 def near(one: Candidate, allocated: Size | None) -> bool:

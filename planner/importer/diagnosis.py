@@ -16,11 +16,11 @@ from planner.advice.outcome import outcome_of
 from planner.advice.singles import judge_of
 from planner.advice.suggestion import Suggestion, Trying
 from planner.footprint import Footprint
-from planner.importer import told
-from planner.importer.births import births
+from planner.importer import sentences
+from planner.importer.allocations import allocations
 from planner.importer.candidates import Candidate, candidates, near
 from planner.importer.memory_errors.message import Message
-from planner.importer.traced import traced
+from planner.importer.traceback_phases import phases_of
 from planner.term import POOL, Term
 from planner.units import read_bytes, read_count, read_listed
 from planner.values.step_phases import LOAD, ROLLOUT
@@ -71,20 +71,20 @@ def diagnose(message: Message, footprint: Footprint | None = None) -> Diagnosis:
         ValueError: for what a formula refuses of the plan, naming the field.
     """
     if footprint is None:
-        said = (*told.figures(message), *told.cause(message))
-        following = (*told.following(message), SCRIPT)
+        said = (*sentences.figures(message), *sentences.cause(message))
+        following = (*sentences.following(message), SCRIPT)
         return Diagnosis(message=message, sure="nothing", said=said, following=following)
     sure, places, evidence = _places(message, footprint)
     return Diagnosis(
         message=message,
         sure=sure,
         said=(
-            *told.figures(message),
-            *told.cause(message),
+            *sentences.figures(message),
+            *sentences.cause(message),
             *evidence,
-            *told.card(message, footprint),
+            *sentences.card(message, footprint),
         ),
-        following=tuple(told.following(message)),
+        following=tuple(sentences.following(message)),
         places=places,
         fixes=tuple(_fixes(message, footprint, places)),
     )
@@ -100,14 +100,14 @@ def _places(
     message: Message, footprint: Footprint
 ) -> tuple[Sure, tuple[Place, ...], tuple[str, ...]]:
     own = [one for one in footprint.phases if one.rank == "trainer"] or [*footprint.phases]
-    names, call = traced(message.frames, [one.name for one in own])
+    names, call = phases_of(message.frames, [one.name for one in own])
     seen = (f"The traceback's {call} is in {read_listed(names)}.",) if names else ()
     if message.cause == "host RAM":
         return _most(footprint, host=True, seen=seen)
     if message.form.startswith(("vLLM", "SGLang")):
         return _engine(message, footprint)
     if "asked" in message.sizes and message.form == "torch":
-        found = candidates(births(footprint.plan), message.sizes, names)
+        found = candidates(allocations(footprint.plan), message.sizes, names)
         if found:
             sure, places, words = _of_tensors(message, found)
             return sure, places, (*seen, *words)
@@ -134,15 +134,15 @@ def _of_tensors(
     likely = [each[place] for place in dict.fromkeys(one.place for one in suit or found)]
     places = tuple(
         Place(
-            phase=one.birth.phase,
-            instant=one.birth.instant,
-            term=one.birth.term,
-            tensor_bytes=one.birth.tensor_bytes,
+            phase=one.allocation.phase,
+            instant=one.allocation.instant,
+            term=one.allocation.term,
+            tensor_bytes=one.allocation.tensor_bytes,
             missed_bytes=one.missed_bytes,
         )
         for one in likely[:MOST]
     )
-    first = likely[0].birth
+    first = likely[0].allocation
     said = (
         f"{read_bytes(message.sizes['asked'].bytes)} is the size of {_named(likely[0])}: by the "
         f"plan {read_bytes(first.before_bytes)} are allocated by then"
@@ -162,9 +162,9 @@ def _of_tensors(
 
 
 def _named(one: Candidate) -> str:
-    birth = one.birth
-    whole = f"one of {birth.many} in " if birth.many > 1 else ""
-    return f"{whole}{birth.term.name} ({birth.term.role}) in {birth.phase}, {birth.instant}"
+    of = one.allocation
+    whole = f"one of {of.many} in " if of.many > 1 else ""
+    return f"{whole}{of.term.name} ({of.term.role}) in {of.phase}, {of.instant}"
 
 
 def _engine(

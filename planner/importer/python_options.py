@@ -40,6 +40,8 @@ class Options:
     """Names that what was parsed is assigned to: ``args``."""
     functions: set[str] = field(default_factory=set)
     """Functions whose parameters are the options: ``fire.Fire(train)``."""
+    declared: list[str] = field(default_factory=list)
+    """By ``add_argument``: whatever they are called, they are the script's own."""
 
     def of(self, name: str) -> Option | None:
         """The option that ``args.batch_size`` is."""
@@ -99,6 +101,7 @@ def _add(found: Options, node: ast.Call) -> None:
     if switch and action is not None:
         default = ast.copy_location(ast.Constant(SWITCHES[word]), action)
     found.known[attribute] = Option(names[0], default, switch)
+    found.declared.append(names[0].removeprefix("--").replace("-", "_"))
 
 
 def dotted(node: ast.AST) -> str:

@@ -25,6 +25,8 @@ OWN_CLASS = "class"
 """Of a call of a class that the script itself makes of another: its name, as no argument has it."""
 OF_CLASS = "class "
 """Before the name of a trainer that the script itself makes of another: told with its methods."""
+OPTIONS = "options"
+"""A call of what the script's own command takes, by name."""
 CONSTANT = "PLAN"
 """A dictionary that programs of ours have their constants in: told as a call, entry by entry."""
 CHANGING = frozenset(("update", "pop", "popitem", "clear", "setdefault", "__setitem__"))
@@ -55,6 +57,9 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
         raise UnreadableError(name, line, f"this is no Python: {why}.") from error
     reader = _Reader(text, name)
     reader.options = options_of(tree)
+    if reader.options.declared:
+        declared = (Given(name, None) for name in reader.options.declared)
+        reader.calls.append(Call(OPTIONS, tuple(declared)))
     try:
         reader.block(tree.body)
     except RecursionError as error:
@@ -314,7 +319,8 @@ class _Reader(Dictionaries):
         for name, value in self.known.items():
             had = before.get(name)
             if had is not value:
-                one = value if runs else had or Value(None, None, (Open(shown),))
+                known = had or Value(None, None, (Open(shown),))
+                one = value if runs else known.waiting(shown, value)
                 self.known[name] = one.resting(shown, had)
 
 

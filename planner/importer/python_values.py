@@ -79,6 +79,18 @@ class Value:
         return Value(self.value, self.place, opens, self.size, entries)
 
 
+    def waiting(self, shown: str, other: Value) -> Value:
+        """The same with what a branch that does not run by itself would add to a dictionary."""
+        if self.entries is None or other.entries is None:
+            return self
+        added = {
+            key: Value(one.value, one.place, (*one.opens, Open(shown)), one.size, one.entries)
+            for key, one in other.entries.items()
+            if key not in self.entries
+        }
+        return Value(self.value, self.place, self.opens, self.size, {**self.entries, **added})
+
+
 class Values:
     """Evaluates expressions of one script, by the names that are known so far."""
 

@@ -22,7 +22,7 @@ def apart(scene: Scene, role: Role) -> bool:
     if not head_stays(scene):
         return False
     tied = role.arch.tied and not role.value_head
-    return not (tied or role.arch.measured or role.arch.learned_positions)
+    return not (tied or role.arch.learned_positions)
 
 
 def head_stays(scene: Scene) -> bool:

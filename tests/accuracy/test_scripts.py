@@ -54,8 +54,7 @@ def test_runs_are_what_a_person_would_give(repository: Path) -> None:
     (shell,) = runs("examples/run.sh", files)
     assert [*shell.texts] == ["run.sh", "mine.yaml"]
     first, second = runs("examples/train.py", files)
-    commands = [one.texts["command.sh"] for one in (first, second)]
-    assert ["--longest" in one for one in commands] == [True, False]
+    assert ["--longest" in one.texts["command.sh"] for one in (first, second)] == [True, False]
     assert all("vllm-serve" in one.texts["command.sh"] for one in (first, second))
     assert first.texts["train.py"] == FILES["examples/train.py"]
 
@@ -74,7 +73,7 @@ def test_a_section_of_the_document(
     # Three words, and the configuration's three and its base; the rows of a data set are asked for;
     # a device that is not planned; a setting of nobody's.
     assert "| examples/run.sh | 1 | 7 | 1 | 1 | 1 | 0 | 1 |" in text
-    assert "| examples/data.py | 1 | | | | | | nothing |" in text
+    assert "| examples/data.py | 1 | | | | 0 | | nothing |" in text
     assert "mine.yaml" not in text and "tuning/left.sh" not in text
     (row,) = (line for line in text.splitlines() if line.startswith("| examples/train.py"))
     assert row.startswith("| examples/train.py | 2 | 4 |")

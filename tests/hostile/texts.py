@@ -121,6 +121,9 @@ def read(framework: str, name: str, texts: Texts, value: str) -> None:
 
 def alike(entry: Entry, value: str) -> bool:
     """Whether this is the text; a reader may take one that looks so for a number or a word."""
-    if isinstance(entry.value, str):
-        return entry.value == value
-    return str(entry.value).lower() == value.lower() or entry.value == yaml.safe_load(value)
+    if isinstance(entry.value, str) or entry.value is None:
+        return (entry.value or "null") == value
+    try:
+        return str(entry.value).lower() == value.lower() or float(value) == entry.value
+    except ValueError:
+        return False

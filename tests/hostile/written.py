@@ -20,6 +20,7 @@ from planner.importer.shell import read_shell
 from planner.importer.yaml_text import read_yaml
 from shells import Bash
 
+GLOBS = re.compile(r"[*?\[]")
 LAYOUTS = (
     "python a.py --b 1 {}mine c\n",
     "python a.py --b 1 {}'mine' c\n",
@@ -33,8 +34,8 @@ FILES = {
     "a.yaml": ("run: mine  # why\nb: 1\n", "run: 'mine'\nb: 1\n", 'run: "mine"\nb: 1\n',
                "{run: mine, b: 1}\n", "b: 1\nrun: mine"),
     "a.json": ('{"run": "mine", "b": 1}\n',),
-    "a.py": ("x = dict(run='mine', b=1)\n", 'x = dict(run="mine", b=1)\n',
-             "run = 'mine'\nx = dict(run=run, b=1)\n"),
+    "a.py": ("x = AConfig(run='mine', b=1)\n", 'x = AConfig(run="mine", b=1)\n',
+             "run = 'mine'\nx = AConfig(run=run, b=1)\n"),
 }  # fmt: skip
 
 
@@ -53,8 +54,10 @@ class Back:
         assert place is not None, text
         after = edited({"a.sh": text}, [Change(place, value)])["a.sh"]
         wanted = [[one.replace("mine", value) for one in words] for words in before]
-        if re.search(r" [-=nx]*\$X", text):  # bash splits what a person's script does not quote
-            wanted = self.bash.commands(after)
+        if re.search(r" [-=nx]*\$X", text):
+            if GLOBS.search(value):  # names of files that are there, which nobody reads
+                return
+            wanted = self.bash.commands(after)  # split, since the script does not quote it
         same(f"{text!r} by bash", self.bash.commands(after), wanted)
         (again,) = read_shell(after, "a.sh", {})
         words = ["python", again.program, *(one.text for one in again.arguments)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from planner.importer.imported import Imported, imported
-from planner.importer.traced import traced
+from planner.importer.traceback_phases import phases_of
 from planner.plan import FIELDS
 from planner.units import GIB
 from planner.values.step_phases import LOAD, ROLLOUT, UPDATE
@@ -80,5 +80,5 @@ def _said(expected: list[dict[str, Any]], found: Imported) -> None:
         if "asked_gib" in one:
             assert message.sizes["asked"].holds(round(one["asked_gib"] * GIB))
         if "phases" in one:
-            names, _ = traced(message.frames, [phase.name for phase in (LOAD, ROLLOUT, *UPDATE)])
+            names, _ = phases_of(message.frames, [phase.name for phase in (LOAD, ROLLOUT, *UPDATE)])
             assert [*names] == one["phases"]

@@ -10,11 +10,11 @@ from accuracy.messages.proof import judged
 from accuracy.messages.sentence import format_size
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.importer.births import births
+from planner.importer.allocations import allocations
 from planner.importer.candidates import segment_bytes
 from planner.importer.diagnosis import Diagnosis, diagnose
 from planner.importer.memory_errors import Frame, read_messages
-from planner.importer.traced import traced
+from planner.importer.traceback_phases import phases_of
 from planner.plan import Plan, try_plan
 from planner.units import GIB, MIB
 from planner.values.step_phases import UPDATE
@@ -52,7 +52,7 @@ def sentence(asked: int, allocated: int, unallocated: int = 0, others: str = "")
 def largest(footprint: Footprint) -> tuple[str, str, int, int]:
     """The plan's largest tensor of its update: where, what, the segment, allocated before."""
     names = [one.name for one in UPDATE]
-    born = [one for one in births(footprint.plan) if one.phase in names and not one.first]
+    born = [one for one in allocations(footprint.plan) if one.phase in names and not one.first]
     one = max(born, key=lambda one: (one.tensor_bytes, one.before_bytes))
     return one.phase, one.term.name, segment_bytes(one.tensor_bytes), one.before_bytes
 
@@ -111,7 +111,7 @@ def test_a_size_that_no_tensor_has_is_said_and_the_traceback_still_names_a_phase
 
 def test_a_traceback_decides_between_moments_of_one_size(footprint: Footprint) -> None:
     plan = footprint.plan
-    born = births(plan)
+    born = allocations(plan)
     twice = next(
         (one, other)
         for one in born
@@ -147,7 +147,7 @@ def test_calls_narrow_the_phases(
         *("load", "rollout", "old log-probs", "reference log-probs", "policy forward"),
         *("policy backward", "optimizer step", "weight sync", "validation"),
     )
-    assert traced([Frame(*one) for one in frames], known)[0] == left
+    assert phases_of([Frame(*one) for one in frames], known)[0] == left
 
 
 def test_an_engine_without_room_for_its_cache_is_not_told_to_take_less(
@@ -214,7 +214,7 @@ def test_a_drawn_sample_of_the_proof() -> None:
 
 def test_a_plan_is_needed_for_births() -> None:
     plan = Plan(**VALUES)
-    born = births(plan)
+    born = allocations(plan)
     assert born[0].phase == "load" and born[0].before_bytes == 0
     weights = [one for one in born if one.phase == "load" and one.term.name == "weights"]
     assert sum(one.many * one.tensor_bytes for one in weights) == pytest.approx(

@@ -91,6 +91,17 @@ OTHERS: dict[str, tuple[Callable[[str, str], object], str]] = {
         read_python,
         "d={" + ",".join(f"'a{one}':1" for one in range(5_000)) + "}\n" + "AConfig(**d)\n" * 15_000,
     ),
+    "mappings of mappings": (read_python, "a=dict(x=1)\n" + "a=dict(**a, **a)\n" * 60),
+    "a mapping of many": (read_python, "a={}\n" + "a['b']=1\n" * 30_000 + "GRPOConfig(**a)"),
+    "a mapping by branches": (
+        read_python,
+        "a={}\n" + "if c:\n a['b']=1\n" * 15_000 + "GRPOConfig(**a)",
+    ),
+    "a mapping in branches": (
+        read_python,
+        "a={}\n" + "".join(f"{' ' * one}if c:\n" for one in range(90)) + f"{' ' * 90}a['b']=1\n",
+    ),
+    "many arguments": (read_python, "a.add_argument('--b')\n" * 15_000),
     "many objects": (read_json, "{" + ",\n".join(f'"{one}":{{}}' for one in range(120_000)) + "}"),
 }
 

@@ -127,12 +127,10 @@ def _entries(
             f"{launch.program}, line {line}: what changes {CONSTANT} there is not read, so its "
             "values are open. Write them as literals."
         )
+    own = PurePosixPath(launch.program).name
+    beside = [Launch(name, ()) for name in files if PurePosixPath(name).name != own]
     copies = [
-        other
-        for name in files
-        if PurePosixPath(name).name != PurePosixPath(launch.program).name
-        and method_of(Launch(name, ()), files) == method
-        for other in [_constants(name, files)]
+        _constants(one.program, files) for one in beside if method_of(one, files) == method
     ]
     for row in table:
         if row.name in found:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import TRUE, flat
-from planner.importer.python_text import CONSTANT, OF_CLASS, OWNERS
+from planner.importer.python_text import CONSTANT, OF_CLASS, OPTIONS, OWNERS
 from planner.values.setting import Setting
 
 MODEL = "model_name_or_path"
@@ -195,6 +195,18 @@ def said_anew(one: Given, known: Collection[str]) -> bool:
     asked = " ".join(each.name for each in one.opens if each.default is None)
     names = [found[1] for found in OF_PARSER.finditer(asked)]
     return bool(names) and all(name is None or name in known for name in names)
+
+
+def declared_in(script: Iterable[Given]) -> tuple[list[Given], set[str]]:
+    """What a script says, and the options that it declares by itself.
+
+    Of a program that was exported here none: the table has what that takes.
+    """
+    told = [*script]
+    names = {one.name for one in told if one.name.startswith(f"{OPTIONS}.")}
+    exported = any(one.name.startswith(f"{CONSTANT}.") for one in told)
+    declared = {name.removeprefix(f"{OPTIONS}.") for name in names if not exported}
+    return [one for one in told if one.name not in names], declared
 
 
 def options_of(script: Iterable[Given]) -> set[str]:

@@ -17,6 +17,7 @@ from planner.importer.huggingface.calls import (
     MODEL,
     Spoken,
     by_command,
+    declared_in,
     of_script,
     options_of,
     said_anew,
@@ -142,8 +143,8 @@ def _told(
 ) -> list[Given]:
     """All settings of a launch, in the order in which the last word counts."""
     known = {*table.read, *table.nothing}
-    script = [*beside(files, launch.program)]
-    taken = options_of(script) - known
+    script, declared = declared_in(beside(files, launch.program))
+    taken = options_of(script) - (known - declared)
     own = [*flags(launch.arguments, {*taken, *(name for name in known if "." not in name)})]
     config = configuration(launch)
     found: list[Given] = []
@@ -156,7 +157,12 @@ def _told(
     ]
     script = [one for one in script if not said_anew(one, known)]
     by_script = [*by_command(of_script(script, table.spoken), [*found, *own])]
-    given = (one for one in (*found, *own) if one.name not in taken)
+    # What a script takes for itself is no setting, whatever it is called.
+    given = [
+        replace(one, name=f"--{one.name}") if one.name in declared else one
+        for one in (*found, *own)
+        if one.name not in taken
+    ]
     told = [*by_script, *table.spoken.settings(given)]
     heads = known | {"accelerate", "deepspeed"}
     settings = [one for one in told if _head(one) in heads]

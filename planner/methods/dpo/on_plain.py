@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.launch.rolling import SCORES, refuse_scores
+from planner.launch.online_programs import SCORES, refuse_scores
 from planner.launch.templates import Program, of_fields
 from planner.plan import Plan
 from planner.values.framework import Trainer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.launch import rolling
+from planner.launch import online_programs
 from planner.values.framework import Trainer
 
 TEMPLATE = Path(__file__).with_name("program") / "train_grpo.py"
 
-TRAINER = Trainer(export=rolling.program(TEMPLATE, "prompt", "answer"))
+TRAINER = Trainer(export=online_programs.program(TEMPLATE, "prompt", "answer"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planner.launch import rolling
+from planner.launch import online_programs
 from planner.values.framework import Trainer
 
 TEMPLATE = Path(__file__).with_name("program") / "train_intuitor.py"
@@ -15,4 +15,4 @@ FIXED = {
     "self_certainty_gradient": (False, "In the program self-certainty is a reward alone."),
 }
 
-TRAINER = Trainer(export=rolling.program(TEMPLATE, "prompt", fixed=FIXED))
+TRAINER = Trainer(export=online_programs.program(TEMPLATE, "prompt", fixed=FIXED))

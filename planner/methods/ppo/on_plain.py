@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.launch import rolling
+from planner.launch import online_programs
 from planner.launch.templates import Constant, of_fields
 from planner.setup.setup import setup_of
 from planner.values.framework import Trainer
@@ -38,12 +38,12 @@ FIXED = {"critic": ("separate", "The program's critic is a model of its own.")}
 
 
 def _refuse(found: Obstacles) -> None:
-    rolling.refuse(found)
+    online_programs.refuse(found)
     found.only("finetuning", "full", why="The program's critic trains all weights.")
 
 
 TRAINER = Trainer(
-    export=rolling.program(
+    export=online_programs.program(
         *(TEMPLATE, "prompt", "answer"),
         constants=CONSTANTS,
         fixed=FIXED,

@@ -25,7 +25,7 @@ UPDATE = "optimizer step"
 """The instant of an update at which its moments are there."""
 
 
-class Birth(NamedTuple):
+class Allocation(NamedTuple):
     """Tensors of one size of one term, allocated one after another."""
 
     phase: str
@@ -76,16 +76,16 @@ class Stretch(NamedTuple):
     first: bool
 
 
-def births(plan: Plan) -> tuple[Birth, ...]:
+def allocations(plan: Plan) -> tuple[Allocation, ...]:
     """Of two steps of the trainer, in their order.
 
     Raises:
         ValueError: for what a formula refuses of the plan, naming the field.
     """
-    found: list[Birth] = []
+    found: list[Allocation] = []
     before: dict[Key, Held] = {}
     for stretch in stretches(phase_plans(scene_of(plan, facts_of(plan)))):
-        found += _born(before, stretch, plan.expandable_segments)
+        found += _allocated(before, stretch, plan.expandable_segments)
         before = stretch.alive
     return tuple(found)
 
@@ -133,7 +133,7 @@ def _without(held: Held, size_bytes: int) -> Held:
     return Held(held.term, tuple(reversed(left)))
 
 
-def _born(before: dict[Key, Held], stretch: Stretch, expandable: bool) -> Iterator[Birth]:
+def _allocated(before: dict[Key, Held], stretch: Stretch, expandable: bool) -> Iterator[Allocation]:
     allocated, least, unused, new = 0, 0, 0, []
     for key, held in stretch.alive.items():
         known = before[key].tensors if key in before else ()
@@ -148,7 +148,7 @@ def _born(before: dict[Key, Held], stretch: Stretch, expandable: bool) -> Iterat
     for term, size, count, mine, ends in new:
         unused += count * ends
         of = stretch.phase, stretch.instant, term, size, count, allocated, least, mine
-        yield Birth(*of, stretch.outside_bytes, unused, stretch.first)
+        yield Allocation(*of, stretch.outside_bytes, unused, stretch.first)
         allocated += count * mine
         least += count * block_size(size)
 

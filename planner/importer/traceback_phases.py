@@ -61,7 +61,7 @@ RULES: tuple[tuple[str, tuple[StepPhase, ...]], ...] = (
 _RULES = tuple((re.compile(text), {one.name for one in phases}) for text, phases in RULES)
 
 
-def traced(frames: Sequence[Frame], known: Collection[str]) -> tuple[tuple[str, ...], str]:
+def phases_of(frames: Sequence[Frame], known: Collection[str]) -> tuple[tuple[str, ...], str]:
     """The phases that a traceback leaves, of those ``known``, and the call that says so.
 
     Both empty where it names none.
