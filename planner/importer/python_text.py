@@ -327,8 +327,10 @@ class _Reader(Dictionaries):
 def _rested(test: ast.expr, holds: bool, runs: bool | None) -> Open:
     """What statements below a branch rest on: that its test holds, or that it does not."""
     if not holds:
-        denied = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-        test = test.operand if denied else ast.UnaryOp(ast.Not(), test)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test = test.operand
+        else:
+            test = ast.UnaryOp(ast.Not(), test)
     return Open(ast.unparse(test)[:200], None if runs is False else "True")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from planner.importer.given import UnreadableError
+from planner.importer.imported import imported
 from planner.importer.json_text import read_json
 from planner.importer.python_text import read_python
 from planner.importer.shell import read_shell
@@ -114,6 +115,32 @@ def test_other_texts_are_read_or_refused_in_time(name: str) -> None:
         read(text, "file")
     except UnreadableError as error:
         assert str(error).startswith("file, line ") and len(str(error)) < 300
+    assert time.process_time() - began < MOST_SECONDS
+
+
+ROW = ", ".join(f'"k{number}": 1' for number in range(9_000))
+PYTHON = {
+    "a mapping handed on often": f"d = {{{ROW}}}\n" + "SomeConfig(**d)\n" * 10_000,
+    "mappings in mappings": "v0 = {'a': 1}\n"
+    + "".join(f"v{n + 1} = {{'a': v{n}, 'b': v{n}, 'c': v{n}}}\n" for n in range(40))
+    + "TrainingArguments(output_dir=v40, **v40)\nTrainer(args=v30)\n",
+    "lists in lists": "v0 = [1]\n"
+    + "".join(f"v{n + 1} = [{', '.join([f'v{n}'] * 9)}]\n" for n in range(20))
+    + "TrainingArguments(optim=v20)\nTrainer(args=v9)\n",
+    "options": "p.add_argument('--a', default=1)\n" * 10_000 + "Trainer(args=a)\n",
+    "classes of each other": "class A0(Trainer): pass\n"
+    + "".join(f"class A{n + 1}Trainer(A{n}Trainer): pass\n" for n in range(8_000))
+    + "class B(B, Trainer): pass\nB()\nTrainingArguments('x')\n",
+    "calls of its own classes": "class A(Trainer): pass\n" + "A(model=x.y)\n" * 20_000,
+    "references": "a.b.c" + ".d" * 50_000 + "\nTrainer(model=a" + ".d" * 50_000 + ")\n",
+}
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_a_program_is_read_or_refused_in_time(name: str) -> None:
+    began = time.process_time()
+    found = imported({"train.py": PYTHON[name]})
+    assert found.plan is None and all(len(note) < 300 for note in found.notes)
     assert time.process_time() - began < MOST_SECONDS
 
 

@@ -282,7 +282,7 @@ def test_comments_of_a_yaml_stay() -> None:
     assert back.texts["fsdp.yaml"] == TRL["fsdp.yaml"]
 
 
-def test_an_entry_of_a_mapping_is_not_written_over_the_mapping() -> None:
+def test_an_entry_of_a_mapping_is_changed_where_it_stands() -> None:
     script = (
         "from trl import GRPOConfig, GRPOTrainer\n"
         'loading = {"attn_implementation": "sdpa", "dtype": "bfloat16"}\n'
@@ -292,8 +292,25 @@ def test_an_entry_of_a_mapping_is_not_written_over_the_mapping() -> None:
     found = imported({"train.py": script}, {"gpu": "h100-80gb", "gpus": 1})
     assert found.plan is not None and found.plan.attention == "sdpa"
     back = rewritten(found, found.plan.changed(attention="flash"))
-    assert back.texts["train.py"] == script
-    assert any("attn_implementation" in note for note in back.notes)
+    assert back.texts["train.py"] == script.replace('"sdpa"', '"flash_attention_2"')
+    assert back.plan.attention == "flash" and back.notes == ()
+
+
+def test_a_further_setting_goes_into_the_call_that_takes_it() -> None:
+    """Not into the last one, which a trainer's own is."""
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        "a = GRPOConfig(output_dir='x', num_generations=8, max_completion_length=64)\n"
+        "t = GRPOTrainer(model='Qwen/Qwen2.5-1.5B', args=a)\n"
+    )
+    said = {"gpu": "a100-80gb", "prompt_tokens": 64, "steps": 10}
+    found = imported({"train.py": script}, said)
+    assert found.plan is not None
+    after, problems = try_plan({**found.plan.model_dump(), "gradient_checkpointing": "none"})
+    assert after is not None, problems
+    back = rewritten(found, after)
+    assert imported(back.texts, said).plan == after
+    assert "max_completion_length=64, gradient_checkpointing=False)" in back.texts["train.py"]
 
 
 PARTS = (

@@ -190,3 +190,19 @@ def test_a_mapping_that_is_no_longer_known_is_open() -> None:
     for name in "ac":
         (given,) = call(f"{text}GRPOConfig(**{name})", "GRPOConfig").givens
         assert given.name == "**" and not known(given.opens)
+
+
+def test_entries_of_a_mapping_stand_where_they_are_written() -> None:
+    text = "base = {'a': 1, 'deep': {'b': 2}}\nmore = dict(c=3)\nSomeConfig(**base, **more)\n"
+    found = {one.name: one for one in call(text, "SomeConfig").givens}
+    assert {name: one.value for name, one in found.items()} == {"a": 1, "deep": {"b": 2}, "c": 3}
+    spots = [found["a"].place, found["deep"].entries[0].place, found["c"].place]
+    assert [text[one.start : one.end] for one in spots if one] == ["1", "2", "3"]
+
+
+def test_a_branch_that_is_not_taken_builds_nothing() -> None:
+    text = "BIG = False\nif BIG:\n    AConfig(n=1)\nelse:\n    BConfig(n=2)\n"
+    assert [one.name for one in read_python(text, "a.py")] == ["BConfig"]
+    first, second = read_python(text.replace("= False", "= ask()"), "a.py")
+    rests = [[(each.name, each.default) for each in one.givens[0].opens] for one in (first, second)]
+    assert rests == [[("BIG", "True")], [("not BIG", "True")]]
