@@ -336,6 +336,8 @@ def _rested(test: ast.expr, holds: bool, runs: bool | None) -> Open:
 
 def _below(one: Given, under: list[Open]) -> Given:
     """A setting with what a call as a whole rests on."""
+    if not under:
+        return one
     entries = tuple(_below(each, under) for each in one.entries)
     return replace(one, opens=(*one.opens, *under), entries=entries)
 

@@ -131,7 +131,7 @@ PYTHON = {
     "classes of each other": "class A0(Trainer): pass\n"
     + "".join(f"class A{n + 1}Trainer(A{n}Trainer): pass\n" for n in range(8_000))
     + "class B(B, Trainer): pass\nB()\nTrainingArguments('x')\n",
-    "calls of its own classes": "class A(Trainer): pass\n" + "A(model=x.y)\n" * 20_000,
+    "calls of its own classes": "class A(Trainer): pass\n" + "A(model=x.y)\n" * 15_000,
     "references": "a.b.c" + ".d" * 50_000 + "\nTrainer(model=a" + ".d" * 50_000 + ")\n",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
@@ -69,9 +70,10 @@ class Spoken:
         """Names as the table has them."""
         names = {**RENAMED, **self.renamed}
         for one in flat(givens):
-            yield of_trainer(replace(one, name=names.get(one.name, one.name)))
+            yield of_trainer(replace(one, name=names[one.name]) if one.name in names else one)
 
 
+@lru_cache(4096)
 def owner_of(name: str) -> tuple[str, str]:
     """The call and the argument of ``trl.GRPOConfig.beta``; of a loader the class as well."""
     parts = name.split(".")
@@ -105,7 +107,13 @@ def of_script(givens: Iterable[Given], spoken: Spoken) -> Iterator[Given]:
         spoken: how the settings are called.
     """
     told = [*flat(one for one in givens if not one.name.startswith(OF_CLASS))]
+    yield from spoken.settings(_settings(told, spoken))
+
+
+def _settings(told: Sequence[Given], spoken: Spoken) -> Iterator[Given]:
     exported = any(one.name.startswith(f"{CONSTANT}.") for one in told)
+    named = map(owner_of, (one.name for one in told))
+    typed = {owner for owner, name in named if name in ("dtype", "torch_dtype")}
     adapters = False
     for one in told:
         owner, name = owner_of(one.name)
@@ -118,11 +126,9 @@ def of_script(givens: Iterable[Given], spoken: Spoken) -> Iterator[Given]:
         if owner == CONSTANT and name.startswith(f"{spoken.adapters}."):
             yield Given(spoken.adapters, True)
         found = _setting(one, spoken)
-        if found == MODEL and owner.endswith("from_pretrained"):
-            calls = (owner_of(each.name) for each in told)
-            if not {named for call, named in calls if call == owner} & {"dtype", "torch_dtype"}:
-                yield Given("dtype", "auto")  # transformers' own: the checkpoint's
-        yield from spoken.settings([replace(one, name=found)])
+        if found == MODEL and owner.endswith("from_pretrained") and owner not in typed:
+            yield Given("dtype", "auto")  # transformers' own: the checkpoint's
+        yield one if found == one.name else replace(one, name=found)
 
 
 def _setting(one: Given, spoken: Spoken) -> str:
@@ -166,6 +172,9 @@ def by_command(script: Iterable[Given], own: Sequence[Given]) -> Iterator[Given]
     """A script's values with the options that its command gives, in place of their defaults."""
     said = {one.name: one for one in own}
     for one in script:
+        if not one.opens:
+            yield one
+            continue
         switches = {each: said[name] for each in one.opens if (name := _switch(each)) in said}
         if any(_turns_off(each, word) for each, word in switches.items()):
             continue  # of a branch that does not run

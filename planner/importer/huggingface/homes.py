@@ -85,7 +85,7 @@ def _everything(launch: Launch, files: Files) -> Iterator[Given]:
 
 def _calls(row: Setting, launch: Launch, files: Files, spoken: Spoken) -> Iterator[str]:
     """Where calls of the launched script take a setting, by its name there."""
-    given = [one.name for one in files.get(launch.program, ())]
+    given = dict.fromkeys(one.name for one in files.get(launch.program, ()))
     for call in dict.fromkeys(name.rpartition(".")[0] for name in given):
         name = argument(row, call, spoken)
         if name and f"{call}.{name}" not in given:
