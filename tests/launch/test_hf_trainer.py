@@ -103,7 +103,8 @@ def test_a_hostile_name_can_only_be_a_string(name: str, tmp_path: Path) -> None:
     plan = Plan(**{**BASE, **KINDS["ddp"]}, config=catalog.encode_config(QWEN))
     hostile = write(plan.model_copy(update={"model": name}), "")
     assert plan_in(hostile.text("train.py"))["model_name_or_path"] == name
-    run(unpack(hostile, tmp_path), **{**PATHS, "DATASET": "/data/it's $(touch pwned).jsonl"})
+    asked = {"DATASET": "/data/it's $(touch pwned).jsonl", "MODEL": "/data/$(touch pwned)"}
+    run(unpack(hostile, tmp_path), **{**PATHS, **asked})
     assert not list(tmp_path.rglob("pwned"))
 
 
