@@ -23,6 +23,7 @@ from transformers import (
 
 from frameworks.drawn_plans import drawn
 from frameworks.exported import complaints, differing, read_again
+from planner.frameworks.hf_trainer.importer import BY_TRAINER
 from planner.frameworks.hf_trainer.reading import all_settings, no_effect
 from planner.frameworks.hf_trainer.settings import ADAPTERS, MODEL
 from planner.importer.imported import Imported, imported
@@ -111,8 +112,7 @@ def test_every_setting_of_theirs_is_a_row_or_moves_nothing() -> None:
             if name in rows and default is not MISSING:
                 assert rows[name].default == getattr(default, "value", default), name
     handed = inspect.signature(Trainer.__init__).parameters
-    own = {name.removeprefix("trainer.") for name in rows if name.startswith("trainer.")}
-    assert own <= handed.keys()
+    assert {name.removeprefix("trainer.") for name in BY_TRAINER} <= handed.keys()
     known = {field.name for field in fields(Seq2SeqTrainingArguments)}
     for row in rows.values():
         if "training_args" in row.source:

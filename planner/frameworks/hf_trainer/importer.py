@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from planner.frameworks.hf_trainer import FRAMEWORK
-from planner.frameworks.hf_trainer.reading import BESIDE, all_settings, no_effect
+from planner.frameworks.hf_trainer.reading import all_settings, no_effect
 from planner.frameworks.hf_trainer.settings import ADAPTERS
 from planner.importer import elsewhere
 from planner.importer.flags import flags
@@ -25,6 +25,7 @@ from planner.importer.huggingface.launches import (
     ask,
     beside,
     configuration,
+    judge,
     reading_of,
     said,
     started_alone,
@@ -57,6 +58,13 @@ OTHERS = frozenset(
     )
 )
 """Options of those trainers, and of launchers' files, which no program around this one has."""
+BY_TRAINER = {
+    "trainer.compute_loss_func": "A loss of the script's own, not the model's.",
+    "trainer.optimizers": "An optimizer of the script's own; the plan has optim.",
+    "trainer.optimizer_cls_and_kwargs": "An optimizer of the script's own.",
+    "trainer.preprocess_logits_for_metrics": "Less: validation keeps fewer logits.",
+}
+"""Arguments of Trainer that move memory or seconds, and no field has."""
 ASKED = {
     "model": "model_name_or_path",
     "gpu": "",
@@ -150,6 +158,7 @@ def imported(
         )
         return reading
     _settle(reading)
+    judge(reading, BY_TRAINER)
     reading.beyond += _unseen(launch, script)
     reading.beyond += _own_step(script)
     method = next(name for name in methods() if trainer_of(FRAMEWORK.name, name).export)
@@ -168,11 +177,7 @@ def _other(launch: Launch, script: Sequence[Given]) -> str:
 
 
 def _settle(reading: Reading) -> None:
-    """The checkpoint's own dtype is listed; what the script makes itself is named."""
-    own = {row.name: row for row in BESIDE if row.name.startswith("trainer.")}
-    for entry in [one for one in reading.open if one.name in own]:
-        reading.open.remove(entry)
-        reading.beyond.append(replace(entry, opens=(), why=own[entry.name].otherwise))
+    """List what the checkpoint's own dtype is taken for."""
     for entry in (*reading.understood, *reading.from_defaults):
         if (entry.name, entry.value) == ("dtype", "auto"):
             opens = (Open("the checkpoint's dtype", reading.plan["dtype"]),)

@@ -16,7 +16,6 @@ from planner.frameworks.hf_trainer.settings import (
     KEPT,
     NEW,
     OLD,
-    PEFT,
     PROGRAM,
     ROWS,
 )
@@ -26,8 +25,9 @@ from planner.launch.huggingface.resolved import Values, halves, mixed
 from planner.launch.huggingface.table import row
 from planner.launch.huggingface.variables import ALLOCATOR
 from planner.values.setting import Setting
+from planner.values.setting_files import names, without_field
 
-CLASS = "transformers 5.23.0, trainer.py, line {}"
+HERE = Path(__file__).parent
 EXAMPLE = "transformers 5.23.0, examples/pytorch/language-modeling/run_clm.py"
 SCRIPTS = "people's own scripts"
 LENGTHS = ("max_seq_length", "model_max_length", "max_length", "cutoff_len", "max_seq_len")
@@ -72,58 +72,17 @@ SAID: tuple[Setting, ...] = (
 )
 
 
-def _other(source: str, name: str, default: object, moves: Any, otherwise: str) -> Setting:
-    return row(source, name, default, moves=moves, otherwise=otherwise)
-
-
 BESIDE: tuple[Setting, ...] = (
     row(
         *("peft 0.21.2, mapping_func.py, get_peft_model", ADAPTERS, None, "finetuning"),
         read=adapters.finetuning,
     ),
-    *(
-        _other(PEFT.format(line), f"{ADAPTERS}.{name}", default, moves, why)
-        for line, name, default, moves, why in (
-            (648, "exclude_modules", None, "memory", "Less: fewer adapters."),
-            (658, "bias", "none", "memory", "More: biases train, too."),
-            (672, "modules_to_save", None, "memory", "More: modules train whole."),
-            (722, "layers_to_transform", None, "memory", "Less: fewer layers have adapters."),
-            (737, "rank_pattern", None, "memory", "Adapters of other ranks."),
-            (781, "trainable_token_indices", None, "memory", "More: rows of embeddings train."),
-            (796, "loftq_config", None, "memory", "Less: frozen weights in 4 bits."),
-            (832, "use_dora", False, "both", "More: a magnitude for each output."),
-            (845, "velora_config", None, "memory", "Less: inputs of adapters are compressed."),
-            (855, "alora_invocation_tokens", None, "both", "Adapters act on a part of a row."),
-            (873, "use_qalora", False, "both", "Less: inputs of adapters are pooled."),
-            (897, "monteclora_config", None, "both", "More: adapters are sampled."),
-            (909, "layer_replication", None, "both", "More: layers run several times."),
-            (931, "lora_bias", False, "memory", "More: adapters have biases."),
-            (959, "use_bdlora", None, "memory", "Less: adapters are block-diagonal."),
-            (969, "arrow_config", None, "both", "More: several adapters at once."),
-            (976, "kasa_config", None, "both", "More: a diagonal for each adapter."),
-        )
-    ),
-    *(
-        _other(CLASS.format(line), f"trainer.{name}", None, moves, why)
-        for line, name, moves, why in (
-            (392, "compute_loss_func", "both", "A loss of the script's own, not the model's."),
-            (395, "optimizers", "memory", "An optimizer of the script's own; the plan has optim."),
-            (396, "optimizer_cls_and_kwargs", "memory", "An optimizer of the script's own."),
-            (397, "preprocess_logits_for_metrics", "memory", "Less: eval keeps fewer logits."),
-        )
-    ),
     row("transformers 5.23.0, utils/quantization_config.py", "load_in_4bit", False, "finetuning"),
-    _other(
-        *("transformers 5.23.0, utils/quantization_config.py", "load_in_8bit", False, "memory"),
-        "Less: frozen weights in 8 bits.",
-    ),
     row(training.MODEL, "device_map", None, "sharding", read=_placed),
-    _other(
-        *("transformers 5.23.0, training_args_seq2seq.py, line 56", "predict_with_generate"),
-        *(False, "both", "More: it generates while it validates."),
-    ),
+    *without_field(HERE / "beyond" / "peft.jsonl", "peft 0.21.2", f"{ADAPTERS}."),
+    *without_field(HERE / "beyond" / "transformers.jsonl", "transformers 5.23.0"),
 )
-"""What else scripts say of adapters, of ``Trainer`` and of quantised weights."""
+"""What else scripts say of adapters and of quantised weights."""
 
 READ: tuple[Setting, ...] = tuple(
     one
@@ -163,5 +122,4 @@ def _written(given: Collection[str]) -> Iterator[Setting]:
 @cache
 def no_effect() -> tuple[str, ...]:
     """Names that move neither memory nor seconds."""
-    own = Path(__file__).with_name("no_effect.txt").read_text("utf-8").split()
-    return (*own, *table.no_effect())
+    return (*names(HERE / "no_effect.txt"), *table.no_effect())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import OLDER, spoken
 from planner.frameworks.trl.packaged import ALL, PACKAGED
-from planner.frameworks.trl.scripts import judged, trainer_in
+from planner.frameworks.trl.scripts import BY_TRAINER, trainer_in
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Word
@@ -25,6 +25,7 @@ from planner.importer.huggingface.launches import (
     ask,
     beside,
     configuration,
+    judge,
     reading_of,
     started_alone,
 )
@@ -152,7 +153,7 @@ def imported(
     reading, givens = reading_of(launch, files, _table(launch, method), _around(launch, servers))
     reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
-    judged(reading)
+    judge(reading, BY_TRAINER)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     _ask(reading)
     if trainer:
@@ -176,7 +177,7 @@ def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Rea
     known |= {*no_effect()}
     told = (one for one in script if not said_anew(one, known))
     reading = read((), no_effect(), of_script(told, spoken(_arguments(method))))
-    judged(reading)
+    judge(reading, BY_TRAINER)
     reading.understood.append(Entry(trainer, method, ("method",)))
     absent = "What the command says is not here: defaults stand in its place."
     reading.beyond.append(Entry(f"{trainer}.args", "", why=absent))

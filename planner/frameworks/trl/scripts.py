@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from planner.importer.given import Given
 from planner.importer.huggingface.calls import owners
-from planner.importer.reading import Reading
 
 OTHER_TRAINERS = re.compile(
     "(A2PO|Async(Distillation|GRPO)|BCO|CPO|(Server)?Distillation|GKD|GMPO|GOLD|IWOPD|KTO|MiniLLM"
@@ -25,8 +23,6 @@ BY_TRAINER = {
     "trainer.data_collator": "Rows are made otherwise: longer or shorter.",
 }
 """Arguments of a trainer that move memory or seconds, and no field has."""
-SPREAD = "**"
-"""What the Python reader calls a mapping that it cannot look into."""
 
 
 def trainer_in(givens: Iterable[Given], planned: Collection[str]) -> str:
@@ -34,15 +30,3 @@ def trainer_in(givens: Iterable[Given], planned: Collection[str]) -> str:
     named = [one for one in owners(givens) if one.endswith("Trainer")]
     ours = (one for one in named if one in planned or OTHER_TRAINERS.fullmatch(one))
     return next(ours, "")
-
-
-def judged(reading: Reading) -> None:
-    """Arguments of a trainer that are no settings of the table, where they move something."""
-    for one in [*reading.no_effect, *reading.unknown]:
-        why = BY_TRAINER.get(one.name) if one.value is not None else ""
-        if one.name == SPREAD:
-            why = "What it holds is not read: defaults stand in its place."
-        if why:
-            for each in (reading.no_effect, reading.unknown):
-                each[:] = [other for other in each if other is not one]
-            reading.beyond.append(replace(one, why=why))

@@ -34,6 +34,8 @@ FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
+SPREAD = "**"
+"""What the Python reader calls a mapping that it cannot look into."""
 MODELS = (MODEL, "reward_model_name_or_path")
 CONFIGURATIONS = (".json", ".yaml", ".yml")
 """Endings of a file that ``HfArgumentParser`` reads where it is the only word of a command."""
@@ -118,6 +120,24 @@ def ask(reading: Reading, needed: Mapping[str, str]) -> None:
     for field, name in needed.items():
         if field not in said:
             reading.open.append(Entry(name or field, None, (field,), opens=(Open(name or field),)))
+
+
+def judge(reading: Reading, by_trainer: Mapping[str, str]) -> None:
+    """Move what a trainer is given beside its settings and moves something out of no effect.
+
+    Args:
+        reading: of a script.
+        by_trainer: arguments of the trainer (``trainer.optimizers``), and which way each moves
+            memory or seconds.
+    """
+    for one in [*reading.no_effect, *reading.unknown]:
+        why = by_trainer.get(one.name) if one.value is not None else ""
+        if one.name == SPREAD:
+            why = "What it holds is not read: defaults stand in its place."
+        if why:
+            for each in (reading.no_effect, reading.unknown):
+                each[:] = [other for other in each if other is not one]
+            reading.beyond.append(replace(one, why=why))
 
 
 def started_alone(reading: Reading, launch: Launch) -> None:
