@@ -251,7 +251,7 @@ def argument(row: Setting, call: str, spoken: Spoken) -> str:
     """A setting's name as an argument of a call of a script; empty where it does not take it."""
     last = call.rpartition(".")[2]
     if last == CONSTANT:
-        return "" if "." in row.name else row.name
+        return row.name
     if last == "from_pretrained":
         own = "from_pretrained" in row.source and row.name != MODEL
         return row.name if own and LANGUAGE.search(call) else ""

@@ -42,12 +42,10 @@ def further(
             return Further(file=file, path=path)
         flag = next((flag for flag, kind in KINDS.items() if name == KIND and kind == value), "")
         return _option(flag or path.rpartition(".")[2], None if flag else value, launch)
-    if "." in name:
-        return Further()
     path = next(_calls(row, launch, files, spoken), "")
     if path:
         return Further(file=launch.program, path=path)
-    if not _parses(launch, files):
+    if "." in name or not _parses(launch, files):
         return Further()
     return Further(words=(f"--{name}", *_texts(value)))
 
@@ -88,7 +86,7 @@ def _calls(row: Setting, launch: Launch, files: Files, spoken: Spoken) -> Iterat
     given = dict.fromkeys(one.name for one in files.get(launch.program, ()))
     for call in dict.fromkeys(name.rpartition(".")[0] for name in given):
         name = argument(row, call, spoken)
-        if name and f"{call}.{name}" not in given:
+        if name and f"{call}.{name.partition('.')[0]}" not in given:
             yield f"{call}.{name}"
 
 
