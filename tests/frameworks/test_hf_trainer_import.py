@@ -562,6 +562,24 @@ def test_the_exported_program_comes_back_with_other_values(kind: str) -> None:
     assert told["use_liger_kernel"] is True and told["torch_empty_cache_steps"] == 1
 
 
+def test_adapters_that_nothing_says_yet_go_where_they_are_taken() -> None:
+    base = {"framework": "hf_trainer", "method": "sft", "model": "Qwen/Qwen2.5-1.5B"}
+    plan = Plan(**base, gpu="h100-80gb", finetuning="full", dtype="bf16")
+    found = read({file.name: file.text for file in export(plan, "hf_trainer").files})
+    lora = {"finetuning": "lora", "lora_rank": 4, "lora_targets": "q_proj,v_proj"}
+    lora |= {"master_dtype": "fp32", "base_dtype": "compute", "gradient_dtype": "fp32"}
+    after = changed(found, **lora)
+    back = rewritten(found, after)
+    assert back.notes == () and back.plan == after
+    told = plan_in(back.texts["train.py"])["lora"]
+    assert (told["r"], told["target_modules"]) == (4, ["q_proj", "v_proj"])
+    # In a script of somebody's own, into the call of peft's class.
+    found = read({"train.py": SCRIPT})
+    back = rewritten(found, changed(found, lora_dropout=0.1))
+    assert back.plan.lora_dropout == 0.1
+    assert 'bias="none", lora_dropout=0.1)' in back.texts["train.py"]
+
+
 @pytest.mark.parametrize("name", MODEL)
 def test_the_models_own_settings_have_rows(name: str) -> None:
     (row,) = [row for row in all_settings() if row.name == name]
