@@ -12,10 +12,10 @@ import pytest
 import house
 
 CEILINGS = {
-    "files": 962,
-    "lines": 115_927,
-    "statements": 55_651,
-    "syntax nodes": 727_772,
+    "files": 1_000,
+    "lines": 117_761,
+    "statements": 56_811,
+    "syntax nodes": 741_302,
     "instants listed by hand": 58,
     "fields of a framework": 92,
     "GRPO: files, cold": 131,
