@@ -403,7 +403,17 @@ def test_an_option_that_is_declared_elsewhere_is_asked_for() -> None:
     away = PARSED.replace("    lora_size: int = 64\n", "")
     texts = {"run.sh": LINE.replace("--lora_size 8 ", ""), "train.py": away, "zero.json": ZERO}
     assert "lora_rank" in read(texts).asks
-    assert values(read({**texts, "run.sh": LINE}), "lora_rank") == (8,)
+    said = {**texts, "run.sh": LINE.replace("--lora_size 8", "--lora_size 6")}
+    assert values(read(said), "lora_rank") == (6,)
+    # An option that all of a call rests on is no branch that it stands in.
+    alone = PARSED.replace(', target_modules="all-linear"', "")
+    assert values(read({**said, "train.py": alone}), "finetuning", "lora_rank") == ("lora", 6)
+
+
+def test_an_argument_file_that_is_the_only_word_of_a_command() -> None:
+    mine = '{"output_dir": "x", "max_steps": 4, "bf16": true, "optim": "sgd"}'
+    found = read({"run.sh": "python train.py mine.json", "mine.json": mine})
+    assert found.reading.plan["steps"] == 4 and found.reading.unknown == []
 
 
 FLAGS = (
@@ -560,6 +570,31 @@ def test_the_exported_program_comes_back_with_other_values(kind: str) -> None:
     told = plan_in(back.texts["train.py"])
     assert (told["prompt_tokens"], told["lora"]["r"]) == (100, 4)
     assert told["use_liger_kernel"] is True and told["torch_empty_cache_steps"] == 1
+
+
+def test_adapters_that_nothing_says_yet_go_where_they_are_taken() -> None:
+    base = {"framework": "hf_trainer", "method": "sft", "model": "Qwen/Qwen2.5-1.5B"}
+    plan = Plan(**base, gpu="h100-80gb", finetuning="full", dtype="bf16")
+    found = read({file.name: file.text for file in export(plan, "hf_trainer").files})
+    lora = {"finetuning": "lora", "lora_rank": 4, "lora_targets": "q_proj,v_proj"}
+    lora |= {"master_dtype": "fp32", "base_dtype": "compute", "gradient_dtype": "fp32"}
+    after = changed(found, **lora)
+    back = rewritten(found, after)
+    assert back.notes == () and back.plan == after
+    told = plan_in(back.texts["train.py"])["lora"]
+    assert (told["r"], told["target_modules"]) == (4, ["q_proj", "v_proj"])
+    # Beside others of a section that is there, nothing is written twice.
+    dropout = f"'lora_dropout': {told['lora_dropout']}, "
+    assert dropout in back.texts["train.py"]
+    short = {**back.texts, "train.py": back.texts["train.py"].replace(dropout, "")}
+    found = read(short)
+    left = rewritten(found, changed(found, lora_dropout=0.1))
+    assert left.texts["train.py"] == short["train.py"] and "lora.lora_dropout" in left.notes[0]
+    # In a script of somebody's own, into the call of peft's class.
+    found = read({"train.py": SCRIPT})
+    back = rewritten(found, changed(found, lora_dropout=0.1))
+    assert back.plan.lora_dropout == 0.1
+    assert 'bias="none", lora_dropout=0.1)' in back.texts["train.py"]
 
 
 @pytest.mark.parametrize("name", MODEL)

@@ -9,6 +9,7 @@ from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch
 from planner.importer.huggingface.calls import PARSERS, Spoken, argument, owners
 from planner.importer.huggingface.sharing import DEEPSPEED, FILES, KIND, KINDS, PREFIX
+from planner.importer.python_text import CONSTANT
 from planner.importer.reading import Files
 from planner.values.setting import Setting
 
@@ -82,9 +83,13 @@ def _everything(launch: Launch, files: Files) -> Iterator[Given]:
 
 
 def _calls(row: Setting, launch: Launch, files: Files, spoken: Spoken) -> Iterator[str]:
-    """Where calls of the launched script take a setting, by its name there."""
+    """Where calls of the launched script take a setting, by its name there.
+
+    Of a program that was exported here only its constants, of which the calls are made.
+    """
     given = dict.fromkeys(one.name for one in files.get(launch.program, ()))
-    for call in dict.fromkeys(name.rpartition(".")[0] for name in given):
+    calls = dict.fromkeys(name.rpartition(".")[0] for name in given)
+    for call in (CONSTANT,) if CONSTANT in calls else calls:
         name = argument(row, call, spoken)
         if name and f"{call}.{name.partition('.')[0]}" not in given:
             yield f"{call}.{name}"
