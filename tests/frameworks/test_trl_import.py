@@ -14,10 +14,12 @@ from frameworks.exported import complaints, differing, givens, read_again
 from planner.frameworks.trl.importer import imported, method_of, takes
 from planner.frameworks.trl.settings import all_settings
 from planner.importer.given import Given, Launch, Open, Place, Word
+from planner.importer.imported import imported as read_texts
 from planner.importer.reading import Reading
 from planner.importer.shell import read_shell
 from planner.importer.yaml_text import read_yaml
-from planner.plan import FIELDS
+from planner.launch.export import export, fitted
+from planner.plan import FIELDS, Plan
 
 LAUNCHERS = ("accelerate launch", "torchrun", "deepspeed")
 
@@ -455,3 +457,18 @@ def test_any_value_of_any_setting_is_read_or_named() -> None:
             # A mapping is settings of its own, below that name or in place of it.
             assert any(f"{name}.".startswith(f"{row.name}.") for name in found), row.name
     assert number > 500
+
+
+def test_our_own_program_around_trls_trainer_is_read_as_the_method_that_it_is_of() -> None:
+    plan = fitted(Plan(method="intuitor", framework="trl", gpus=4, steps=7), "trl")
+    texts = {one.name: one.text for one in export(plan, "trl").files}
+    found = read_texts(texts, {"gpu": plan.gpu})
+    assert found.plan is not None and not found.reading.unknown and not found.left_out
+    same = ("method", "model", "gpus", "steps", "self_certainty", "kl", "sharding", "logits")
+    assert {name: getattr(found.plan, name) for name in same} == {
+        name: getattr(plan, name) for name in same
+    }
+    program = texts["intuitor.py"].replace('"method": "intuitor"', '"other": 1')
+    without = {**texts, "intuitor.py": program}
+    again = read_texts(without, {"gpu": plan.gpu})
+    assert again.plan is not None and again.plan.method == "grpo" and again.left_out

@@ -84,7 +84,7 @@ def _train(request: dict[str, Any]) -> dict[str, Any]:
     return {"logs": logs}
 
 
-OWN = ("trl_version", "card", "reward_model_name_or_path", "reward_funcs")
+OWN = ("method", "trl_version", "card", "reward_model_name_or_path", "reward_funcs")
 OWN += ("prompt_tokens", "embedding_batch")
 """What a program's constants hold besides TRL's settings, bytes and the phase of the peak."""
 

@@ -29,6 +29,7 @@ from planner.importer.huggingface.launches import (
     reading_of,
     started_alone,
 )
+from planner.importer.python_text import CONSTANT
 from planner.importer.reading import NOTHING, Entry, Files, Reading, listed, read
 from planner.launch.huggingface import table, training
 from planner.plan.methods import methods
@@ -153,12 +154,22 @@ def imported(
     reading, givens = reading_of(launch, files, _table(launch, method), _around(launch, servers))
     reading.messages += _remarks(givens)
     reading.beyond += _loaded_wide(reading)
-    judge(reading, BY_TRAINER)
-    reading.plan |= {"framework": FRAMEWORK.name, "method": method}
+    exported = _exported(script)
+    if not exported:
+        judge(reading, BY_TRAINER)
+    reading.plan |= {"framework": FRAMEWORK.name, "method": exported or method}
+    if exported not in ("", method):  # a program, which does it in one way
+        reading.plan |= trainer_of(FRAMEWORK.name, exported).defaults({})
     _ask(reading)
     if trainer:
         started_alone(reading, launch)
     return reading
+
+
+def _exported(script: Iterable[Given]) -> str:
+    """The method of a program of ours around a trainer of TRL's; empty for anybody else's."""
+    said = (one.value for one in script if one.name == f"{CONSTANT}.method")
+    return next((one for one in said if one in methods()), "")
 
 
 def _table(launch: Launch, method: str) -> Table:

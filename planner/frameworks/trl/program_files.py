@@ -114,14 +114,15 @@ def program_files(
 ) -> tuple[LaunchFile, ...]:
     """The program of this name, and what it needs installed."""
     needed = NEEDED[name](plan) if name in NEEDED else ()
-    made = (*_decisions(settings), *needed, *_predictions(plan))
+    made = (*_decisions(plan.method, settings), *needed, *_predictions(plan))
     return (
         LaunchFile(name=name, text=program_text(FOLDER / name, made, filter(None, about))),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
     )
 
 
-def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
+def _decisions(method: str, settings: Mapping[str, object]) -> Iterator[Decision]:
+    yield Decision(name="method", value=method, why="What this program trains by.")
     yield Decision(
         name="trl_version",
         value=FRAMEWORK.versions[0],
