@@ -57,6 +57,26 @@ def test_a_script_that_is_told_all_by_its_command_asks_for_that() -> None:
     )
 
 
+OWN_ARGUMENTS = """\
+from dataclasses import dataclass, field
+from trl import GRPOConfig, GRPOTrainer, ModelConfig, ScriptArguments, TrlParser
+
+@dataclass
+class OwnArguments(ScriptArguments):
+    reward_funcs: list[str] | None = field(default=None)
+    difficulty: int = field(default=3)
+
+parser = TrlParser((OwnArguments, GRPOConfig, ModelConfig))
+script_args, training_args, model_args = parser.parse_args_and_config()
+GRPOTrainer(model=model_args.model_name_or_path, args=training_args).train()
+"""
+
+
+def test_a_default_of_nothing_is_no_setting() -> None:
+    unknown = {one.name for one in together(OWN_ARGUMENTS).reading.unknown}
+    assert "difficulty" in unknown and "reward_funcs" not in unknown
+
+
 def test_options_are_their_defaults_until_the_command_says_them() -> None:
     alone = together(OPTIONS)
     opened = {field for one in alone.reading.open for field in one.fields}

@@ -187,7 +187,9 @@ def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Rea
     known = {row.name for row in all_settings(method)}
     known |= {*no_effect()}
     told = (one for one in script if not said_anew(one, known))
-    reading = read((), no_effect(), of_script(told, spoken(_arguments(method))))
+    found = of_script(told, spoken(_arguments(method)))
+    said = (one for one in found if one.name not in known or one.value is not None)
+    reading = read((), no_effect(), said)
     judge(reading, BY_TRAINER)
     reading.understood.append(Entry(trainer, method, ("method",)))
     absent = "What the command says is not here: defaults stand in its place."
