@@ -122,7 +122,11 @@ def press(page: Page, *keys: str) -> None:
 
 
 def find(page: Page, option: str) -> None:
-    """Type into an open list; it narrows a moment later, and Enter takes its first option."""
+    """Type into an open list; it narrows a moment later, and Enter takes its first option.
+
+    A list that is drawn anew meanwhile loses what is typed, so first nothing may be under way.
+    """
+    settle(page)
     page.keyboard.type(option)
     expect(page.get_by_role("option").first).to_contain_text(option)
 

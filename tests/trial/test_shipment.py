@@ -50,7 +50,7 @@ def test_only_the_planner_and_its_pins_travel(packed: Path) -> None:
     files = [path for path in packed.rglob("*") if path.is_file()]
     licences = {path.name for path in files if not path.suffix}
     assert licences == {"LICENSE"}
-    assert {path.suffix for path in files} <= {".py", ".json", ".txt", ".npz", ""}
+    assert {path.suffix for path in files} <= {".py", ".json", ".jsonl", ".txt", ".npz", ""}
     assert not (packed / "planner" / "ui").exists()
     assert sum(path.stat().st_size for path in files) < 6 * 2**20
 
