@@ -9,8 +9,10 @@ from typing import Any
 
 from planner.advice.suggestion import Suggestion
 from planner.importer.edited import Addition, Change, diff, edited
+from planner.importer.flags import OPTION
 from planner.importer.given import Further, Place, UnreadableError
 from planner.importer.imported import Imported, imported, importer_of
+from planner.importer.reading import Entry
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.relevance import without_effect
@@ -107,9 +109,10 @@ class _Writing:
             if entry is None and new is None:
                 continue
             value = row.default if new is None else new
-            if entry is not None and entry.place is not None and self._alone(entry.place, value):
-                for place in (entry.place, *entry.copies):
-                    yield Change(place, self._in_form(row, value, place))
+            place = self._literal(entry)
+            if entry is not None and place is not None and self._alone(place, value):
+                for each in (place, *entry.copies):
+                    yield Change(each, self._in_form(row, value, each))
                 continue
             further = self.importer.further(row, value, self.launch, self.found.files)
             end = self._end(further)
@@ -129,6 +132,12 @@ class _Writing:
             f"{field} is {getattr(plan, field)} in these files and {getattr(after, field)} in the "
             f"plan: {why}."
         )
+
+    def _literal(self, entry: Entry | None) -> Place | None:
+        """Where a value stands; an option that stands for its value alone has none to change."""
+        place = entry.place if entry is not None else None
+        written = self.found.texts.get(place.file, "") if place else ""
+        return place if place and not OPTION.match(written[place.start : place.end]) else None
 
     def _alone(self, place: Place, value: Any) -> bool:
         """Whether no setting that rests on a literal is to have another value than this."""

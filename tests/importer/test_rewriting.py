@@ -117,3 +117,23 @@ def test_what_a_script_lacks_goes_into_the_call_that_takes_it() -> None:
     assert new.plan.optimizer == "adamw-8bit"
     before, _, after = new.texts["train.py"].partition(",\n)\n")
     assert before.endswith('optim="adamw_bnb_8bit"') and after == PYTHON.partition(",\n)\n")[2]
+
+
+SERVED = """trl vllm-serve --model Qwen/Qwen3-4B --tensor-parallel-size 1 \\
+    --gpu-memory-utilization 0.4 --max-num-seqs 64 --max-model-len 768 &
+accelerate launch --num_processes 4 -m trl.scripts.grpo --model_name_or_path Qwen/Qwen3-4B \\
+    --use_vllm true --vllm_mode server --max_completion_length 512 --max_steps 10
+"""
+
+
+def test_a_server_s_own_options_are_changed_where_they_stand() -> None:
+    new = changed({"run.sh": SERVED}, gpu_memory_utilization=0.7)
+    assert new.texts["run.sh"] == SERVED.replace("utilization 0.4", "utilization 0.7")
+
+
+def test_an_option_that_stands_for_its_value_is_said_again_behind_it() -> None:
+    script = ACCELERATE.format(options="", words="--gradient_checkpointing")
+    new = changed({"run.sh": script}, gradient_checkpointing="none")
+    assert new.plan.gradient_checkpointing == "none"
+    assert new.texts["run.sh"].startswith(script.rstrip())
+    assert new.texts["run.sh"].rstrip().endswith("--gradient_checkpointing False")

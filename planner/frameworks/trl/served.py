@@ -35,6 +35,11 @@ def _said(field: str) -> Any:
     )
 
 
+def _of_server(field: str) -> Any:
+    """What ``engine.sh`` says of a field."""
+    return lambda plan: getattr(plan, field) if plan.rollout == "vllm-separate" else None
+
+
 def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
     if value is None or not _apart(values) or values.get("max_prompt_length"):
         return {}
@@ -53,7 +58,7 @@ SERVED: tuple[Setting, ...] = (
     ),
     _row("data_parallel_size", 1, "rollout_gpus", unit="engines"),
     *(
-        _row(name, None, name, read=_said(name))
+        _row(name, None, name, read=_said(name), write=_of_server(name))
         for name in (
             *("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"),
             *("kv_cache_dtype", "enforce_eager", "async_scheduling"),
