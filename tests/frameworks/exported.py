@@ -131,7 +131,10 @@ def plan_read(plan: Plan, reading: Reading) -> Plan:
     asked = {field for entry in reading.open for field in entry.fields}
     machines = plan.gpus - plan.rollout_gpus > plan.gpus_per_node
     beside = NOWHERE | (set() if machines else {"gpus_per_node"}) | asked
-    return Plan(**{**{name: getattr(plan, name) for name in beside}, **reading.plan})
+    said = {name: getattr(plan, name) for name in beside}
+    if reading.plan.get("prompt_tokens", plan.prompt_tokens) < plan.mean_prompt_tokens:
+        said["mean_prompt_tokens"] = 0  # of a row that has one length, where prompts end is unknown
+    return Plan(**{**said, **reading.plan})
 
 
 def differing(plan: Plan, reading: Reading) -> dict[str, tuple[Any, Any]]:
