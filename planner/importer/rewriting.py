@@ -109,12 +109,12 @@ class _Writing:
             if entry is None and new is None:
                 continue
             value = row.default if new is None else new
-            place = self._literal(entry)
+            further = self.importer.further(row, value, self.launch, self.found.files)
+            place = self._literal(entry, further)
             if entry is not None and place is not None and self._alone(place, value):
                 for each in (place, *entry.copies):
-                    yield Change(each, self._in_form(row, value, each))
+                    yield Change(each, _in_form(row, value, each, further))
                 continue
-            further = self.importer.further(row, value, self.launch, self.found.files)
             end = self._end(further)
             if end is not None:
                 yield Addition(end, further.words)
@@ -133,11 +133,17 @@ class _Writing:
             f"plan: {why}."
         )
 
-    def _literal(self, entry: Entry | None) -> Place | None:
-        """Where a value stands; an option that stands for its value alone has none to change."""
+    def _literal(self, entry: Entry | None, further: Further) -> Place | None:
+        """Where one value stands that can be replaced.
+
+        None for an option without a value (``--bf16``), and in a command where the new value is
+        several words: both are given again at its end, where the last word counts.
+        """
         place = entry.place if entry is not None else None
-        written = self.found.texts.get(place.file, "") if place else ""
-        return place if place and not OPTION.match(written[place.start : place.end]) else None
+        if place is None or (len(further.words) > 2 and not _structured(place)):
+            return None
+        written = self.found.texts.get(place.file, "")
+        return None if OPTION.match(written[place.start : place.end]) else place
 
     def _alone(self, place: Place, value: Any) -> bool:
         """Whether no setting that rests on a literal is to have another value than this."""
@@ -145,13 +151,6 @@ class _Writing:
         wanted = [self.wanted.get(name) for name in names]
         same = all(one is not None and str(one[1]) == str(value) for one in wanted)
         return same or len(names) == 1
-
-    def _in_form(self, row: Setting, value: Any, place: Place) -> Any:
-        """A value as its file's format has it; a shell has texts alone."""
-        if place.forms and place.forms[0].startswith(STRUCTURED):
-            return value
-        words = self.importer.further(row, value, self.launch, self.found.files).words
-        return words[-1].rpartition(f"{row.name}=")[2] if words else str(value)
 
     def _end(self, further: Further) -> Place | None:
         """Where words of a command can be added; None where they can not."""
@@ -175,6 +174,18 @@ class _Writing:
         return True
 
 
+def _structured(place: Place) -> bool:
+    """Whether a file's format has values of more kinds than a shell's texts."""
+    return bool(place.forms) and place.forms[0].startswith(("yaml", "json", "python"))
+
+
+def _in_form(row: Setting, value: Any, place: Place, further: Further) -> Any:
+    """A value as it is written at a place."""
+    if _structured(place):
+        return value
+    return further.words[-1].rpartition(f"{row.name}=")[2] if further.words else str(value)
+
+
 def _within(path: str, mapping: str) -> bool:
     return not mapping or path.startswith(f"{mapping}.")
 
@@ -185,5 +196,3 @@ def _written(row: Setting, plan: Plan) -> Any:
     except ValueError:
         return None
 
-
-STRUCTURED = ("yaml", "json", "python")

@@ -137,3 +137,11 @@ def test_an_option_that_stands_for_its_value_is_said_again_behind_it() -> None:
     assert new.plan.gradient_checkpointing == "none"
     assert new.texts["run.sh"].startswith(script.rstrip())
     assert new.texts["run.sh"].rstrip().endswith("--gradient_checkpointing False")
+
+
+def test_a_list_of_words_is_given_again_as_a_whole() -> None:
+    words = "--use_peft --lora_target_modules q_proj v_proj"
+    script = ACCELERATE.format(options="", words=words)
+    new = changed({"run.sh": script}, lora_targets="q_proj,k_proj")
+    assert new.plan.lora_targets == "q_proj,k_proj"
+    assert new.texts["run.sh"].rstrip().endswith("--lora_target_modules q_proj k_proj")
