@@ -23,7 +23,7 @@ NEAR = 0.05
 SLACK = 64 * MIB
 """Rounding that a sum of terms cannot know, of a small run."""
 FINE = LARGE_ROUNDING // 16
-"""Between the least and the most of a printed number that tells whole segments from others."""
+"""The widest rounding of a printed number that still tells whole segments from others."""
 
 
 class Candidate(NamedTuple):

@@ -33,7 +33,7 @@ class Option:
 
 @dataclass(slots=True)
 class Options:
-    """Options by the name that the script has them under, and what holds them."""
+    """A script's own options by attribute, and the variables that hold what its parser returns."""
 
     known: dict[str, Option] = field(default_factory=dict)
     holders: set[str] = field(default_factory=set)

@@ -6,13 +6,12 @@ import ast
 import re
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from planner.importer.given import Call, Given, Open, Place, UnreadableError, bounded
-from planner.importer.python_dictionaries import Dictionaries
+from planner.importer.python_branches import Branches, below
 from planner.importer.python_options import dotted, fields_of, options_of
-from planner.importer.python_values import OpenError, Value
+from planner.importer.python_values import Value
 
 MOST_CHARACTERS = 400_000
 CALLS = re.compile(r"(\w*(Config|Arguments|Args|Trainer|Params|Plugin)|from_pretrained|LLM)$")
@@ -67,7 +66,7 @@ def read_python(text: str, name: str) -> tuple[Call, ...]:
     return tuple(reader.calls)
 
 
-class _Reader(Dictionaries):
+class _Reader(Branches):
     """Follows statements, and gathers calls."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -80,8 +79,6 @@ class _Reader(Dictionaries):
         self.built: dict[str, int] = {}
         """Names of what a call has made, whose attributes are settings as its arguments are."""
         self.made: dict[int, int] = {}
-        self.under: list[Open] = []
-        """The branches and loops that a statement stands in."""
 
     def block(self, body: list[ast.stmt]) -> None:
         """Statements in their order; what a branch, loop or function assigns stands behind it."""
@@ -138,42 +135,6 @@ class _Reader(Dictionaries):
         if givens:
             self.calls.append(Call(base, tuple(givens)))
 
-    def tested(self, node: ast.AST) -> Value | None:
-        """What an ``if`` asks, where the text says it."""
-        try:
-            return self.value(node.test) if isinstance(node, ast.If | ast.IfExp) else None
-        except OpenError:
-            return None
-
-    def branches(self, node: ast.stmt) -> None:
-        """Statements inside of one: of an ``if`` on constants those that run."""
-        test = self.tested(node)
-        for kind in ("body", "orelse", "finalbody"):
-            inner = getattr(node, kind, None)
-            runs = None if test is None else bool(test.value) is (kind == "body")
-            if not inner or not isinstance(inner, list):
-                continue
-            if test is None or test.opens:
-                self.branch(node, inner, runs)
-            elif runs:
-                self.block(inner)
-
-    def branch(self, node: ast.stmt, inner: list[ast.stmt], runs: bool | None) -> None:
-        """Statements that run or not, or more than once; what does not run by itself is open."""
-        before = self.before()
-        rests = isinstance(node, ast.If | ast.For | ast.While | ast.Try)
-        test = getattr(node, "test", None) or getattr(node, "iter", None)
-        shown = ast.unparse(test)[:200] if test is not None else "try"
-        rests = rests and shown != "__name__ == '__main__'"
-        outside = self.under
-        if rests and test is not None:
-            asked = isinstance(node, ast.If) and inner is node.orelse
-            self.under = [*outside, _rested(test, not asked, runs)]
-        self.block(inner)
-        self.under = outside
-        if rests:
-            self.differing(before, shown, runs is not False)
-
     def tabled(self, node: ast.stmt) -> None:
         """The table of constants, or an entry of it anew; what else changes it is open."""
         changed = next((one for one in _changed(node) if dotted(_owner(one)) == CONSTANT), None)
@@ -194,11 +155,6 @@ class _Reader(Dictionaries):
             shown = self.text[place.start : place.end][:200]
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
         self.calls.append(Call(CONSTANT, tuple(givens), end))
-
-    def before(self) -> dict[str, Value]:
-        """What is known, to be looked at again behind a branch."""
-        self.effort.spend(len(self.known) // 64)
-        return dict(self.known)
 
     def _expressions(self, node: ast.stmt) -> list[ast.AST]:
         inside = ast.iter_child_nodes(node)
@@ -222,15 +178,6 @@ class _Reader(Dictionaries):
                     self.updated(name.rpartition(".")[0], node)
         self.under = outside
 
-    def chosen(self, node: ast.IfExp) -> Iterator[tuple[ast.AST, list[Open]]]:
-        test = self.tested(node)
-        for one, of in ((node.body, True), (node.orelse, False)):
-            runs = None if test is None else bool(test.value) is of
-            if test is None or test.opens:
-                yield one, [*self.under, _rested(node.test, of, runs)]
-            elif runs:
-                yield one, self.under
-
     def call(self, name: str, node: ast.Call) -> Call:
         givens = [self.given(str(at), one) for at, one in enumerate(node.args)]
         for keyword in node.keywords:
@@ -243,7 +190,7 @@ class _Reader(Dictionaries):
         end = Place(self.name, self.line(last), last, last, ("python argument",))
         base = self.bases.get(name)
         own = [Given(OWN_CLASS, name, self.place(node.func))] if base else []
-        givens = [_below(one, self.under) for one in givens]
+        givens = [below(one, self.under) for one in givens]
         return Call(base or name, (*own, *givens), end)
 
     def arguments(self, node: ast.Call) -> list[ast.expr]:
@@ -273,7 +220,7 @@ class _Reader(Dictionaries):
         at = self.built.get(owner)
         if at is None and not OWNERS.fullmatch(owner):
             return False
-        made = [_below(one, self.under) for one in self.named(target.attr, node)]
+        made = [below(one, self.under) for one in self.named(target.attr, node)]
         if at is None:
             self.calls.append(Call(owner, tuple(made)))
         else:
@@ -313,34 +260,6 @@ class _Reader(Dictionaries):
             if all(each.default is not None for each in made.opens):
                 opens = (*made.opens, Open(dashes + argument.arg, str(made.value), made.place))
                 self.known[argument.arg] = Value(made.value, made.place, opens)
-
-    def differing(self, before: Mapping[str, Value], shown: str, runs: bool) -> None:
-        """What a branch changes rests on whether it runs; one that does not changes nothing yet."""
-        for name, value in self.known.items():
-            had = before.get(name)
-            if had is not value:
-                known = had or Value(None, None, (Open(shown),))
-                one = value if runs else known.waiting(shown, value)
-                self.known[name] = one.resting(shown, had)
-
-
-def _rested(test: ast.expr, holds: bool, runs: bool | None) -> Open:
-    """What statements below a branch rest on: that its test holds, or that it does not."""
-    if not holds:
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            test = test.operand
-        else:
-            test = ast.UnaryOp(ast.Not(), test)
-    return Open(ast.unparse(test)[:200], None if runs is False else "True")
-
-
-def _below(one: Given, under: list[Open]) -> Given:
-    """A setting with what a call as a whole rests on."""
-    if not under:
-        return one
-    entries = tuple(_below(each, under) for each in one.entries)
-    return replace(one, opens=(*one.opens, *under), entries=entries)
-
 
 def _targets(node: ast.stmt) -> list[ast.expr]:
     """What a loop or a ``with`` assigns."""

@@ -88,7 +88,7 @@ class _Writing:
         rows = self.importer.rows(found.launch, found.files)
         self.wanted: dict[str, tuple[Setting, Any]] = {}
         self.idle: set[str] = set()
-        """Settings that neither plan writes: whatever they are, no plan depends on it."""
+        """Settings that neither plan writes: their values do not matter."""
         for row in rows:
             old, new = _written(row, found.plan), _written(row, after)
             if new != old:
@@ -125,7 +125,7 @@ class _Writing:
                 yield Addition(place, (key, value))
 
     def said(self, field: str, after: Plan, plan: Plan) -> str:
-        """Of a field that came out otherwise: by which settings nobody could write it."""
+        """Why a field came out otherwise: the settings that no file could take."""
         left = [f"{row.name} {value}" for row, value in self.unwritten if field in row.fields]
         why = f"no file here can have {read_listed(left)}" if left else "no setting of them says it"
         return (

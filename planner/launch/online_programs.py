@@ -1,4 +1,4 @@
-"""Programs that learn from their own responses: what they decide, refuse and say alike.
+"""What the online programs (GRPO, PPO, Intuitor) share: their constants, refusals and notes.
 
 What is of scores holds for every program that computes log-probabilities of responses.
 """

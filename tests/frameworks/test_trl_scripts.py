@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.frameworks.trl.importer import trainers
-from planner.frameworks.trl.scripts import BY_TRAINER, OTHER_TRAINERS
+from planner.frameworks.trl.importer import BY_TRAINER, OTHER_TRAINERS, trainers
 from planner.importer.imported import Imported, imported
 
 PARSED = """\

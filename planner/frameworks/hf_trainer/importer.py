@@ -73,7 +73,7 @@ ASKED = {
     "response_tokens": "",
     "steps": "max_steps",
 }
-"""Fields that no default is good for, and the setting that would say them."""
+"""Fields that have no right default, so that they are asked for; each with its setting."""
 SPOKEN = Spoken(
     arguments=ARGUMENTS[0],
     adapters=ADAPTERS,
@@ -170,14 +170,14 @@ def imported(
 
 
 def _other(launch: Launch, script: Sequence[Given]) -> str:
-    """What trains, where that is another kind of model."""
+    """The model class or program that trains, if it is not a causal language model."""
     models = (one for one in owners(script) if OTHER_MODEL.fullmatch(one))
     program = launch.program if not script and OTHER_TASK.search(launch.program) else ""
     return next(models, program).removesuffix(".from_pretrained")
 
 
 def _settle(reading: Reading) -> None:
-    """List what the checkpoint's own dtype is taken for."""
+    """List as open what the checkpoint's own dtype is taken for."""
     for entry in (*reading.understood, *reading.from_defaults):
         if (entry.name, entry.value) == ("dtype", "auto"):
             opens = (Open("the checkpoint's dtype", reading.plan["dtype"]),)
@@ -191,7 +191,7 @@ def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:
 
 
 def _own_step(script: Sequence[Given]) -> Iterator[Entry]:
-    """Of a class that the script makes of Trainer, what its step does otherwise."""
+    """Methods of the step that a script overrides in its own subclass of Trainer."""
     for name, method in methods_of(script):
         if method in ("compute_loss", "training_step", "create_optimizer"):
             why = f"The script has its own {method}; the plan has Trainer's."

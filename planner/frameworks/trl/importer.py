@@ -6,13 +6,13 @@ defaults, a flag before a configuration; what the script does not know goes to `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.naming import OLDER, spoken
 from planner.frameworks.trl.packaged import ALL, PACKAGED
-from planner.frameworks.trl.scripts import BY_TRAINER, trainer_in
 from planner.frameworks.trl.settings import all_settings, no_effect
 from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Word
@@ -38,6 +38,21 @@ from planner.values.setting import Setting
 
 REWARD = "REWARD_URL"
 """The variable by which a reward file of our own finds its service."""
+OTHER_TRAINERS = re.compile(
+    "(A2PO|Async(Distillation|GRPO)|BCO|CPO|(Server)?Distillation|GKD|GMPO|GOLD|IWOPD|KTO|MiniLLM"
+    "|NashMD|ORPO|OnlineDPO|PAPO|PPO|PRM|Reward|SDFT|SDPO|SSD|TPO|XPO)Trainer"
+)
+"""Trainers of TRL 1.16.0 and of earlier releases that no method here plans."""
+BY_TRAINER = {
+    "trainer.class": "A trainer of the script's own: what it does otherwise is not read.",
+    "trainer.tools": "More turns: longer rows.",
+    "trainer.environment_factory": "More turns: longer rows.",
+    "trainer.rollout_func": "The script generates by itself: another rollout than the plan's.",
+    "trainer.optimizers": "Another optimizer: its state takes more or less.",
+    "trainer.compute_loss_func": "Another loss over the vocabulary.",
+    "trainer.data_collator": "Rows are made otherwise: longer or shorter.",
+}
+"""Arguments of a trainer that move memory or seconds, and no field has."""
 ASKED = {
     "model": "model_name_or_path",
     "gpu": "",
@@ -46,7 +61,7 @@ ASKED = {
     "steps": "max_steps",
     "rollout_gpus": "vllm.tensor_parallel_size",
 }
-"""Fields that no default is good for, and the setting that would say them."""
+"""Fields that have no right default, so that they are asked for; each with its setting."""
 
 
 def classes() -> dict[str, str]:
@@ -65,11 +80,18 @@ def trainers() -> set[str]:
     return {name.replace("Config", "Trainer") for name in classes()}
 
 
+def trainer_in(script: Iterable[Given]) -> str:
+    """The TRL trainer class that a script calls, planned or not; empty if it calls none."""
+    planned = trainers()
+    named = (one for one in owners(script) if one.endswith("Trainer"))
+    return next((one for one in named if one in planned or OTHER_TRAINERS.fullmatch(one)), "")
+
+
 def takes(launch: Launch, files: Files = NOTHING) -> bool:
     """Whether a launch is of TRL, whatever it trains."""
     own = launch.program.startswith((f"{FRAMEWORK.name} ", f"{FRAMEWORK.name}.scripts."))
     script = beside(files, launch.program)
-    return own or bool(method_of(launch, files) or trainer_in(script, trainers()))
+    return own or bool(method_of(launch, files) or trainer_in(script))
 
 
 def alone(files: Files) -> Launch | None:
@@ -108,7 +130,7 @@ def method_of(launch: Launch, files: Files) -> str:
     program = launch.program.replace("/", ".").removesuffix(".py")
     package, _, last = program.rpartition(".")
     script = beside(files, launch.program)
-    trainer = trainer_in(script, trainers()).removesuffix("Trainer")
+    trainer = trainer_in(script).removesuffix("Trainer")
     found = (*owners(script), f"{trainer}Config")
     named = next((by_class[name] for name in found if name in by_class), "")
     if trainer and not named:
@@ -146,7 +168,7 @@ def imported(
     method = method_of(launch, files)
     script = beside(files, launch.program)
     own = [*flags(launch.arguments, ())]
-    trainer = trainer_in(script, trainers())
+    trainer = trainer_in(script)
     if not method:
         return listed(trainer or launch.program, spoken("").settings([*script, *own]))
     if trainer and not own and _arguments(method) not in owners(script):
@@ -183,7 +205,7 @@ def _table(launch: Launch, method: str) -> Table:
 
 
 def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Reading:
-    """Of a script whose command says everything, and is not here."""
+    """What a script says whose settings all come from a command that is not here."""
     known = {row.name for row in all_settings(method)}
     known |= {*no_effect()}
     told = (one for one in script if not said_anew(one, known))
@@ -204,7 +226,7 @@ def _by_command_alone(trainer: str, method: str, script: Sequence[Given]) -> Rea
 
 
 def _arguments(method: str) -> str:
-    """The class of a method's arguments."""
+    """The TRL class of a method's arguments, such as ``GRPOConfig``."""
     return next(name for name, known in classes().items() if known == method)
 
 
@@ -217,7 +239,7 @@ def _remarks(givens: Sequence[Given]) -> Iterator[str]:
 
 
 def _around(launch: Launch, servers: Iterable[Launch]) -> Iterator[Given]:
-    """Of an engine's server, and that there is a reward service, whatever its address."""
+    """Settings beside the trainer: an engine's server, and whether there is a reward service."""
     yield from _served(servers)
     if word := launch.environment.get(REWARD):
         yield Given(f"environment.{REWARD}", word.text or f"${REWARD}", word.place)

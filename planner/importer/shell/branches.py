@@ -1,4 +1,4 @@
-"""Statements of which one or the other is come to: ``if``, ``case``, ``&&`` and ``||``."""
+"""Statements that branch: ``if``, ``case``, ``&&`` and ``||``."""
 
 from __future__ import annotations
 

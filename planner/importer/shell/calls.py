@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from planner.importer.given import Open, Word
 from planner.importer.shell import builtins
@@ -78,11 +78,7 @@ class Calls(Flow, ABC):
         self.called(there.source)
         self.frames.append({})
         try:
-            return self.statement(body, there)
-        except Leaves as left:
-            if left.how != "return":
-                raise
-            return Status(left.success)
+            return _until_return(lambda: self.statement(body, there))
         finally:
             self.calls -= 1
             state.arguments, state.more_arguments, state.shifted = before
@@ -103,11 +99,7 @@ class Calls(Flow, ABC):
         if len(words) > 2:
             self.state.arguments = words[2:]
         try:
-            return self.followed(Source(text, path))
-        except Leaves as left:
-            if left.how != "return":
-                raise
-            return Status(left.success)
+            return _until_return(lambda: self.followed(Source(text, path)))
         finally:
             self.calls -= 1
             self.state.arguments = arguments
@@ -180,3 +172,13 @@ class Calls(Flow, ABC):
         finally:
             self.outer, self.frames = before, frames
             self.calls -= 1
+
+
+def _until_return(follow: Callable[[], Status]) -> Status:
+    """The status of a function or a sourced file: of its ``return``, if it comes to one."""
+    try:
+        return follow()
+    except Leaves as left:
+        if left.how != "return":
+            raise
+        return Status(left.success)

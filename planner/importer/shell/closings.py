@@ -1,4 +1,4 @@
-"""Where a quote, a bracket or an expansion is closed that is open."""
+"""Where an open quote, bracket or expansion ends."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Evaluator(ABC):
         return of_pieces(pieces, self.source.place(raw.start, raw.end, ("word",)))
 
     def runs(self, raw: Raw, opens: list[Open]) -> list[tuple[str, bool]]:
-        """Runs of characters, each with whether it is quoted; raises UnknownError.
+        """A word's expansion as stretches of text, quoted or not; raises UnknownError.
 
         What they rest on is added to ``opens``.
         """
@@ -76,7 +76,7 @@ class Evaluator(ABC):
         return runs
 
     def pattern(self, raw: Raw, opens: list[Open] | None = None) -> tuple[patterns.Token, ...]:
-        """A pattern; raises UnknownError where the text does not say it."""
+        """A word as a glob pattern; raises UnknownError if its value is not known."""
         opens = [] if opens is None else opens
         runs = self.runs(raw, opens)
         self.state.effort.spend(STEPS_OF_A_BRACKET * sum(text.count("[") for text, _ in runs))

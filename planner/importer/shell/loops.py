@@ -1,4 +1,4 @@
-"""Statements that are come to again: ``for``, ``while``, ``until``, ``select``."""
+"""Loops: ``for``, ``while``, ``until``, ``select``."""
 
 from __future__ import annotations
 

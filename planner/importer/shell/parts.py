@@ -47,7 +47,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """``$(…)``, backticks, ``<(…)``: what a command prints, which nobody runs."""
+    """A command or process substitution. It is never run, so its value is open."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""``=~``: regular expressions of a script, of which only those are tried that cannot take long."""
+"""``=~``: regular expressions of a script; those that could take long are refused."""
 
 from __future__ import annotations
 
