@@ -18,7 +18,7 @@ LONGEST = 80
 SHOWN = 12
 """Rows of a table before it scrolls."""
 LISTS: Mapping[str, tuple[str, str, str]] = {
-    "open": ("Still open", "help", "The text leaves these to its surroundings."),
+    "open": ("Still open", "help", "These depend on something outside the text."),
     "beyond": (
         "Moves memory or time, and is not planned",
         "warning",
