@@ -187,7 +187,7 @@ def _whole(
     mesh = Mesh(arrays)
     count = len(changes)
     columns: Columns = {
-        field: np.tile(mesh.spread(mesh.values[field], mesh.values[field].dtype), count)
+        field: np.tile(mesh.spread(mesh.values[field], mesh.values[field].dtype)[0], count)
         if field in arrays
         else np.repeat(np.asarray([change[field] for change in changes]), mesh.rows)
         for field in over
