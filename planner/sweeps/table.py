@@ -83,8 +83,8 @@ def sweep(
     axes = np.meshgrid(*(_values(*axis) for axis in every.items()), indexing="ij")
     swept = dict(zip(every, map(np.ravel, axes), strict=True))
     if not table["valid"].all():
-        numbers = [name for name in table if name != "valid"]
-        table[numbers] = table[numbers].where(table["valid"])
+        figures = [name for name in table if name != "valid"]
+        table[figures] = table[figures].where(table["valid"])
     return pd.concat([pd.DataFrame({field: swept[field] for field in over}), table], axis=1)
 
 
