@@ -83,7 +83,7 @@ def sweep(
     axes = np.meshgrid(*(_values(*axis) for axis in every.items()), indexing="ij")
     swept = dict(zip(every, map(np.ravel, axes), strict=True))
     if not table["valid"].all():
-        figures = [name for name in table if name != "valid"]
+        figures = table.columns.drop("valid")
         table[figures] = table[figures].where(table["valid"])
     return pd.concat([pd.DataFrame({field: swept[field] for field in over}), table], axis=1)
 
