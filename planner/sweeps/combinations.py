@@ -7,6 +7,7 @@ of them most phases are the same; what they are made of is looked up by what it 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -82,7 +83,7 @@ class Combinations:
     ) -> None:
         """``varying`` are fields in which the plans differ, those of the mesh left out."""
         self._mesh, self._varying, self._speeds = mesh, frozenset(varying), speeds
-        self._past = Past()
+        self._past: Past = defaultdict(dict)
         self._adders = {expandable: MeshAdder(expandable) for expandable in (False, True)}
         self._known: dict[tuple[Hashable, int], tuple[object, Any]] = {}
 
