@@ -22,8 +22,8 @@ from planner.plan.frameworks import exported
 from planner.plan.loss import own_paths
 from planner.plan.methods import method_of
 from planner.plan.relevance import without_effect
-from planner.search.finer import FINER
 from planner.search.space import Options, Sizes, Space
+from planner.search.tiers import FINER
 from planner.search.wish import GOALS, OWN, Wish, chosen_from
 from planner.sweeps import grid
 from planner.values.sharding import SHARDINGS, sharding_of
