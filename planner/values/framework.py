@@ -205,8 +205,6 @@ class Framework:
     """What it calls settings that no plan has, which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
-    path_notes: Mapping[str, str] = field(default_factory=dict)
-    """A sentence about an estimate, by the logits path that runs."""
 
     @property
     def unread(self) -> str:

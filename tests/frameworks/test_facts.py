@@ -57,9 +57,9 @@ def test_every_trainer_of_trl_has_the_fused_head() -> None:
         assert "add_fused_lm_head(" in source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
     code = TRL.loss_code(TRL.versions[0])
     for objective in ("cross-entropy", "policy"):
-        assert {code.path(objective, asked) for asked in code.paths} == {"fused"}
+        assert {way.path for way in code.own(objective).values()} == {"fused"}
     fused = function("trl/trainer/utils.py", "add_fused_lm_head")
-    assert "entropy" in fused and code.always_entropy
+    assert "entropy" in fused and code.way("policy", "fused").entropy_of == "forward"
 
 
 def test_trl_engines_start_with_these_settings() -> None:
@@ -167,7 +167,7 @@ def test_verl_keeps_a_reference_in_host_ram_and_computes_with_it_there() -> None
 def test_verl_computes_an_entropy_beside_old_log_probs() -> None:
     text = function("verl/trainer/ppo/ray_trainer.py", "_compute_old_log_prob")
     assert "calculate_entropy=True" in text
-    assert VERL.loss_code("0.9.1").entropy_with_old_log_probs
+    assert VERL.loss_code("0.9.1").way("policy", "full").entropy_of == "score"
 
 
 def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:

@@ -45,17 +45,7 @@ FRAMEWORK = Framework(
     loop_read="transformers 5.23.0, trainer.py, lines 1708 to 2120 (_prepare_for_training, "
     "_run_epoch, training_step) and 2122 to 2210 (compute_loss); loss/loss_utils.py, "
     "ForCausalLMLoss; accelerate 1.15.0, accelerator.py, prepare_model",
-    # loss_utils.py, line 47: every position is upcast, labels are padded and shifted.
-    loss={
-        VERSION: LossCode(
-            name=f"transformers {VERSION}",
-            paths={"full": "full"},
-            itself="whole logits of every position, in fp32",
-            formulas={"full": "materialised"},
-            copies_labels=True,
-
-        )
-    },
+    loss={VERSION: LossCode(paths={"full": "whole rows"})},
     defaults=_defaults,
     words=WORDS,
     beside=BESIDE,

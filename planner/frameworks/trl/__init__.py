@@ -16,43 +16,22 @@ from planner.values.loss_code import LossCode
 NEWEST = "1.16.0"
 
 
-def _on_logits(version: str, *, one_kernel: bool) -> LossCode:
+OLDER = "as older releases"
+
+
+def _on_logits(version: str, how: str) -> LossCode:
     """Until 1.14 policies score responses on materialised logits, in a loop or one kernel."""
-    entropy = (
-        f"an entropy bonus in trl {version} is not modelled; "
-        "use framework_version 1.14.0 or later, or set entropy to false"
-    )
     return LossCode(
-        name=f"trl {version}",
         # ``fused`` is the default of every version's plans, whatever this one runs.
-        paths={"response": "response", "fused": "response"},
-        cross_entropy_paths={"chunked": "chunked", "fused": "chunked"},
-        planned_as={"fused": f"TRL {version}'s own, which has no fused head"},
-        itself="whole logits of the responses",
-        older=("full",),
-        formulas={"response": "responses", "chunked": "responses"},
-        no_cross_entropy=(
-            f"framework_version {version} of trl runs SFT in chunks of 256 "
-            "tokens that are not modelled here; use 1.15.0 or later"
-        ),
-        no_entropy="" if one_kernel else entropy,
-        one_kernel=one_kernel,
+        paths=dict.fromkeys(("response", "fused"), f"responses in {how}"),
+        told={"fused": f"TRL {version}'s own, which has no fused head", "full": OLDER},
     )
 
 
-def _fused(version: str) -> LossCode:
-    """From 1.15 every trainer runs the fused head."""
-    return LossCode(
-        name=f"trl {version}",
-        paths={"fused": "fused"},
-        itself="tiles of 4,096 tokens",
-        older=("full", "response"),
-        formulas={"fused": "tiles"},
-        always_entropy=True,
-        triton_tiles=True,
-        casts_by_tile=True,
-        gathers_scored_rows=True,
-    )
+FUSED = LossCode(
+    paths={"fused": "tiles in a kernel"}, told=dict.fromkeys(("full", "response"), OLDER)
+)
+"""From 1.15 every trainer runs the fused head."""
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,12 +57,10 @@ FRAMEWORK = Framework(
     loop_read="trl 1.9.0 to 1.16.0, trl/trainer/{sft,dpo,grpo,rloo}_trainer.py, over transformers "
     "5.23, Trainer.training_step",
     loss={
-        "1.9.0": _on_logits("1.9.0", one_kernel=False),
-        "1.12.0": _on_logits("1.12.0", one_kernel=False),
-        "1.13.0": _on_logits("1.13.0", one_kernel=False),
-        "1.14.0": _on_logits("1.14.0", one_kernel=True),
-        "1.15.0": _fused("1.15.0"),
-        NEWEST: _fused(NEWEST),
+        **{each: _on_logits(each, "a loop") for each in ("1.9.0", "1.12.0", "1.13.0")},
+        "1.14.0": _on_logits("1.14.0", "one kernel"),
+        "1.15.0": FUSED,
+        NEWEST: FUSED,
     },
     defaults=_defaults,
     words=WORDS,

@@ -49,23 +49,12 @@ FRAMEWORK = Framework(
     loop_read="verl 0.9.1, trainer/ppo/ray_trainer.py and workers/engine/fsdp/transformer_impl.py",
     loss={
         "0.9.1": LossCode(
-            name="verl 0.9.1",
             # Full logits, or chunks of 512 tokens with use_fused_kernels.
-            paths={"full": "full", "chunked": "chunked", "fused": "chunked"},
-            planned_as={"fused": "verl's Triton kernels are planned as its chunks of 512 tokens"},
-            itself="logits of whole rows, or chunks of 512 tokens",
-            formulas={"full": "packed", "chunked": "chunks"},
-            entropy_with_old_log_probs=True,
-            # transformer_impl.py, prepare_model_outputs: compute_entropy_from_logits (compiled)
-            # with use_remove_padding; without, verl_F.entropy_from_logits and a cat of the rows.
-            compiles_packed_entropy=True,
-            copies_padded_logits=True,
-            # transformer_impl.py, forward_step: prepare_model_outputs follows self.module(...).
-            outside_model=True,
-            fp32_without_gradient=True,
-            frozen_weight_gradient=True,
-            # models/transformers/dense_common.py: all of outputs[0], and labels rolled by one.
-            scores_prompts=True,
+            paths={
+                "full": "whole rows outside the model",
+                **dict.fromkeys(("chunked", "fused"), "chunks of whole rows"),
+            },
+            told={"fused": "verl's Triton kernels are planned as its chunks of 512 tokens"},
         )
     },
     defaults=_defaults,
@@ -239,8 +228,4 @@ FRAMEWORK = Framework(
         # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
         saves_optimizer=True,
     ),
-    path_notes={
-        "full": "verl's entropy of packed rows is counted as compiled for a GPU, verl's default; "
-        "with use_torch_compile=false it needs up to 12 bytes a token and vocabulary entry more."
-    },
 )
