@@ -277,7 +277,7 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Ite
     for term in far:
         if term.name not in stay:
             label = f"{term.name}, offloaded"
-            if scene.framework.host.pins_activations:
+            if "activations" in scene.framework.pinned:
                 each = ((term.tensors, 1 / maximum(term.tensors, 1)),)
                 yield host.offloaded(scene, name, label, term.bytes, each)
             else:

@@ -41,7 +41,7 @@ def _terms(scene: Scene) -> Found:
     """Every cause in the order it happens; None for one whose rate is unknown."""
     plan, role = scene.plan, scene.policy
     gpu, separate = scene.facts.gpu, plan.rollout == "vllm-separate"
-    adapters = plan.finetuning != "full" and not scene.framework.host.engine_merges_adapters
+    adapters = plan.finetuning != "full" and not scene.framework.merges_adapters
     if adapters:
         weights, stored = role.adapter_tensors, adapter_bytes(scene)
         size = role.adapters * stored
@@ -54,10 +54,11 @@ def _terms(scene: Scene) -> Found:
         yield _gathered(scene, size, weights)
     if separate:
         yield _sent(scene, size)
-    if separate or not scene.framework.host.engine_in_trainer:
-        bucket = engine.sync_bucket(scene)
-        each = engine.sends_each_weight(scene)
-        requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
+    if engine.apart(scene):
+        how, buffer_bytes = engine.sync(scene)
+        requests: Num = ceil_div(size, buffer_bytes) if how == "bucket" else 1
+        if scene.framework.sync(plan)[0] == "asked":
+            requests = weights
         yield causes.REQUESTED.term(
             role.name,
             requests=requests,

@@ -100,7 +100,7 @@ def test_accelerate_gathers_all_that_a_checkpoint_of_fsdp_has_on_rank_0() -> Non
     assert "gathered_tensor = empty_func(flat_param._padded_unsharded_size)" in flat
     model = function("transformers/trainer.py", "save_model")
     assert "state_dict = self.accelerator.get_state_dict(self.model)" in model
-    assert TRL.host.saves == "whole" and TRL.host.saves_optimizer and TRL.host.gathers_frozen
+    assert TRL.checkpoint == "state"
 
 
 def test_liger_patches_the_model_that_transformers_trains() -> None:
@@ -121,7 +121,7 @@ def test_verl_starts_with_these_settings() -> None:
     assert actor["fsdp_config"]["model_dtype"] == defaults["master_dtype"]
     assert both["model"]["use_remove_padding"] == (defaults["batch_shape"] == "packed")
     bucket = rollout["checkpoint_engine"]["update_weights_bucket_megabytes"]
-    assert bucket * 2**20 == VERL.sync_bucket_bytes
+    assert VERL.sync(Plan(framework="verl")) == ("bucket", bucket * 2**20)
 
 
 def test_verl_sends_weights_to_an_engine_apart_through_two_buffers_and_empties_the_cache() -> None:
@@ -141,10 +141,10 @@ def test_verl_validates_and_saves_when_the_plan_says() -> None:
         )
     config = source("verl/trainer/config/_generated_ppo_trainer.yaml").read_text("utf-8")
     settings = yaml.safe_load(config)
-    assert settings["trainer"]["val_before_train"] == VERL.validates_first
+    assert settings["trainer"]["val_before_train"] == (VERL.validates == "first")
     for trained in (settings["actor_rollout_ref"]["actor"], settings["critic"]):
         assert "optimizer" in trained["checkpoint"]["save_contents"]
-    assert VERL.host.saves_optimizer
+    assert VERL.checkpoint == "shards"
 
 
 def test_transformers_saves_the_optimizer_and_after_the_last_step() -> None:
@@ -153,7 +153,7 @@ def test_transformers_saves_the_optimizer_and_after_the_last_step() -> None:
     text = source("transformers/trainer_callback.py").read_text("utf-8")
     ends = text.partition("if state.global_step >= state.max_steps:")[2].partition("return")[0]
     assert "control.should_save = True" in ends
-    assert TRL.host.saves_optimizer and not TRL.validates_first
+    assert TRL.checkpoint == "state" and TRL.validates != "first"
 
 
 def test_verl_keeps_a_reference_in_host_ram_and_computes_with_it_there() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from planner.frameworks.hf_trainer.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import MIB
-from planner.values.framework import Framework, HostSide
+from planner.values.framework import Framework, read_by_all
 from planner.values.loss_code import LossCode
 from planner.values.sharding import SHARDINGS
 
@@ -95,16 +95,12 @@ FRAMEWORK = Framework(
     # trainer.py, line 1904: accelerator.no_sync but for an update's last micro-batch.
     reduces_once_an_update=True,
     # data_collator.py: rows are padded to the longest of their batch, which is a micro-batch.
-    pads_micro_batches=True,
-    host=HostSide(
-        imports_bytes=334 * MIB,
-        # from_pretrained reads on every rank, and fsdp2_prepare_model widens there.
-        fsdp_readers="all",
-        # Trainer._save_checkpoint, unless save_only_model.
-        saves_optimizer=True,
-        # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
-        saves_weights_again=True,
-        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
-        gathers_frozen=True,
-    ),
+    pads_to="micro-batch",
+    imports_bytes=334 * MIB,
+    # from_pretrained reads on every rank, and fsdp2_prepare_model widens there.
+    copies=read_by_all,
+    # Trainer._save_checkpoint, unless save_only_model, and _save_optimizer_and_scheduler:
+    # save_fsdp_model, DeepSpeed's save_checkpoint. save_model: accelerate's get_state_dict of all,
+    # whatever PeftModel then writes.
+    checkpoint="state",
 )

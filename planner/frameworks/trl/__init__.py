@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
+from planner.numeric import Num
 from planner.rule import Rule
 from planner.units import GIB, MIB
-from planner.values.framework import Framework, HostSide
+from planner.values.framework import Framework, Sync, read_by_all
 from planner.values.loss_code import LossCode
 
 NEWEST = "1.16.0"
@@ -47,6 +48,23 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "reduce_dtype": values.get("dtype", "bf16"),
         "max_num_batched_tokens": 4096,
     }
+
+
+def _copies(plan: Any, ranks: Num, tied: bool) -> tuple[Num, Num]:
+    """Where no launcher started several, device_map "auto" reads to the GPU.
+
+    create_model_from_path; of several ranks fsdp2_prepare_model makes what trains fp32 on each.
+    """
+    kept, most = read_by_all(plan, ranks, tied)
+    several = plan.gpus - plan.rollout_gpus > 1
+    return kept * several, most * several
+
+
+def _sync(plan: Any) -> tuple[Sync, int]:
+    """Until its server was vLLM's own (pull request 6765), update_named_param for every weight."""
+    if plan.rollout != "vllm-separate":
+        return "each", 0
+    return ("asked", 0) if plan.framework_version == "1.14.0" else ("packed", GIB)
 
 
 FRAMEWORK = Framework(
@@ -129,32 +147,22 @@ FRAMEWORK = Framework(
     offload_stash=5,
     widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
-    # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
-    sends_each_weight=("1.14.0",),
-    packed_sync_bytes=GIB,
+    sync=_sync,
+    # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
+    merges_adapters=True,
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
-    pads_rollout=True,
+    pads_to="rollout",
     # prediction_step: _prepare_inputs generates for one eval batch, then compute_loss.
-    validates_by_micro_batch=True,
-    # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    validates="by micro-batch",
     # trl 1.16.0 METADATA: transformers>=4.56.2; 5.0 is the first to group experts.
     looped_experts=("transformers before 5, which TRL takes", 1),
-    host=HostSide(
-        imports_bytes=334 * MIB,
-        # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
-        engine_merges_adapters=True,
-        engine_helpers=1,
-        pins_activations=True,
-        # cpu_ram_efficient_loading or not: transformers 5.23 reads on every rank, and accelerate's
-        # fsdp2_prepare_model makes what trains fp32 there before it shards.
-        fsdp_readers="all",
-        # create_model_from_path: device_map "auto" where no launcher started several.
-        alone_reads_to_gpu=True,
-        # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
-        saves_optimizer=True,
-        # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
-        saves_weights_again=True,
-        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
-        gathers_frozen=True,
-    ),
+    imports_bytes=334 * MIB,
+    # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    helpers={"vllm-separate": 1},
+    pinned=frozenset({"activations"}),
+    copies=_copies,
+    # transformers 5.23 Trainer._save_checkpoint, unless save_only_model, and
+    # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint. save_model:
+    # accelerate's get_state_dict of all, whatever PeftModel then writes.
+    checkpoint="state",
 )

@@ -8,7 +8,7 @@ from planner.numeric import maximum
 from planner.rule import Rule
 from planner.units import GIB, MIB
 from planner.values.dealing import whole
-from planner.values.framework import Framework, HostSide, RewardEngine
+from planner.values.framework import Framework
 from planner.values.loss_code import LossCode
 from planner.values.sharding import sharding_of
 
@@ -183,7 +183,12 @@ FRAMEWORK = Framework(
     leaves_gathered=True,
     wraps_flat=True,
     # trainer/config/reward/reward.yaml: reward_model.rollout, eager, free_cache_engine.
-    reward_engine=RewardEngine(share_percent=50, gpus=2, max_num_batched_tokens=8192, dtype="bf16"),
+    reward_engine={
+        "gpu_memory_utilization": 0.5,
+        "rollout_tensor_parallel": 2,
+        "max_num_batched_tokens": 8192,
+        "dtype": "bf16",
+    },
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     # Its engine takes adapters by the names of modules, which adapted tensors of experts are not.
@@ -191,8 +196,6 @@ FRAMEWORK = Framework(
     base_in_master_dtype=True,
     # transformer_impl.py, prepare_model_inputs: position_ids of each row.
     numbers_rows=True,
-    # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
-    batch_waits_on_host=True,
     # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,
     # and forward_backward_batch still names a micro-batch's loss while the next one goes forward.
     embeds_with_gradient=True,
@@ -201,31 +204,25 @@ FRAMEWORK = Framework(
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
     balances_tokens=True,
     # transformer_impl.py, prepare_model_inputs: to_padded_tensor to a micro-batch's max_seq_len.
-    pads_micro_batches=True,
+    pads_to="micro-batch",
     # agent_loop.py _compute_score: each response's own, by the workers of the reward loop.
     scores_as_responses_end=True,
     # trainer.val_before_train, true unless told otherwise.
-    validates_first=True,
-    sync_bucket_bytes=2 * GIB,
+    validates="first",
+    sync=lambda plan: ("bucket", 2 * GIB),
     # verl 0.9.1 METADATA: transformers>=5.5.3; ulysses_sequence_parallel_size shares rows, over a
     # node's GPUs at most where its examples use it.
     looped_experts=("an earlier verl", 8),
-    host=HostSide(
-        imports_bytes=351 * MIB,
-        # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration.
-        helpers=17,
-        services_bytes=35 * MIB,
-        # Replicas are servers of their own, whose engine core starts a worker for each GPU.
-        engine_in_trainer=False,
-        engine_helpers=2,
-        stored_bytes_per_token=4 * 8 + 6 * 4,
-        pins_between_phases=True,
-        pins_activations=True,
-        # init_empty_weights on other ranks: transformers 5.23 converts there, too.
-        fsdp_readers="all-in-passing",
-        tied_on_every_rank=True,
-        saves="shards",
-        # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
-        saves_optimizer=True,
-    ),
+    imports_bytes=351 * MIB,
+    services_bytes=35 * MIB,
+    # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration; and
+    # replicas are servers of their own, whose engine core starts a worker for each GPU.
+    helpers={"run": 17, "vllm-colocated": 2, "vllm-separate": 2, "reward": 2},
+    # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
+    batch_token_bytes=4 * 8 + 6 * 4,
+    pinned=frozenset({"between-phases", "activations"}),
+    # init_empty_weights on other ranks, but of tied weights: transformers converts there, too.
+    copies=lambda plan, ranks, tied: (ranks if tied else 1, ranks),
+    # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
+    checkpoint="shards",
 )

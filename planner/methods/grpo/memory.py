@@ -96,7 +96,7 @@ def scoring(
         )
         found.append(scored)
     if scene.reward is not None:
-        served = scene.framework.reward_engine is not None
+        served = scene.framework.reward_engine
         scores = reward_engine.scored if served else inference.scores
         found.append(scores(scene, REWARD, scene.reward, kept))
     return tuple(found)
