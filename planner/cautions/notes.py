@@ -19,7 +19,7 @@ from planner.plan.length_words import prompts, words
 from planner.plan.lengths import at_caps, lengths_of, prompt_of
 from planner.plan.relevance import without_effect
 from planner.setup.quantities import pads_rollout
-from planner.setup.workload import attention_of, compile_breaks
+from planner.setup.workload import compile_breaks
 from planner.units import read_gib
 from planner.values.step_phases import ROLLOUT
 
@@ -67,12 +67,12 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
             "fewer responses before the run."
         )
     for model in scene.setup.models:
-        if (asked := attention_of(plan, model.role)) != plan.attention:
+        if (asked := model.attention) != plan.attention:
             yield (
                 f"{scene.framework.label} always runs the {model.role} with {asked} attention, not "
                 f"the plan's ({plan.attention}), and stops if its package is missing."
             )
-    if plan.compile and compile_breaks(plan):
+    if plan.compile and compile_breaks(plan, plan.attention):
         yield (
             "compile changes no memory here: flash-attn breaks the graph inside a checkpointed "
             "layer."

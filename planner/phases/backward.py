@@ -256,7 +256,7 @@ def _counts_weights(scene: Scene, role: Role) -> bool:
 
     A compiled layer's come out together; ZeRO's buckets take them over.
     """
-    compiled = scene.plan.compile and not compile_breaks(scene.plan)
+    compiled = scene.plan.compile and not compile_breaks(scene.plan, scene.plan.attention)
     return not (compiled or scene.zero_stage)
 
 

@@ -16,7 +16,6 @@ from planner.setup.workload import four_bit
 from planner.term import Layout, Term
 from planner.values.dtypes import BYTES, TORCH_NAMES
 from planner.values.model_setup import ModelSetup
-from planner.values.sharding import sharding_of
 
 ROLE = "process"
 
@@ -109,7 +108,7 @@ def pinned(scene: Scene, role: Role, category: str) -> bool:
     """
     plan = scene.plan
     if not role.trained:
-        return scene.fsdp and scene.framework.reference_streamed
+        return scene.setup[role.name].waits == "host, streamed"
     if plan.offload.endswith("-between-phases"):
         return "between-phases" in scene.framework.pinned
     return bool(scene.zero_stage) or category != "optimizer"
@@ -135,10 +134,9 @@ def loaded(scene: Scene, role: Role) -> Term:
 
 def _converted(scene: Scene, role: Role) -> dict[str, Num]:
     """What of a role's weights is made anew: 4-bit ones are on the GPU, FSDP1 widens its shards."""
-    model, plan = scene.setup[role.name], scene.plan
+    model = scene.setup[role.name]
     stated = _stated_dtype(scene, model)
-    late = scene.framework.widens_as_it_shards and sharding_of(plan).fsdp == 1 and model.trained
-    dtype = plan.dtype if late else model.stored
+    dtype = model.loaded or model.stored
     return {
         "parameters": role.parameters,
         "value_bytes": BYTES[dtype],

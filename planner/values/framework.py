@@ -14,6 +14,7 @@ from planner.numeric import Num
 from planner.rule import Rule
 from planner.units import MIB
 from planner.values.loss_code import LossCode
+from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 
 Sync = Literal["each", "asked", "bucket", "packed"]
@@ -45,6 +46,12 @@ def read_by_all(plan: Any, ranks: Num, tied: bool) -> tuple[Num, Num]:
     return kept, kept
 
 
+def loaded_narrow(plan: Any, model: ModelSetup) -> dict[str, Any]:
+    """Where FSDP1 makes an fp32 master of weights that were loaded in the compute dtype."""
+    late = model.trained and sharding_of(plan).fsdp == 1
+    return {"loaded": plan.dtype} if late else {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Framework:
     """A framework: versions, defaults, limits, and what decides its memory.
@@ -74,37 +81,18 @@ class Framework:
     """What a plan with this framework cannot be; asked of no other plan."""
     steps_are_ours: bool = False
     """Its steps are the methods' own, so it trains each of them; others have trainers of theirs."""
-    loss_makes_reference: bool = False
-    """Its loss can make the reference's log-probs, of cached hidden states or of dual outputs."""
     scores_reference_in_loss: bool = False
     """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
-    reference_loaded_like_policy: bool = False
-    """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
-    widens_as_it_shards: bool = False
-    """Weights to be sharded are loaded in the compute dtype; trained ones become an fp32 master.
-
-    The reference stays as it was loaded.
-    """
-    reference_requires_gradients: bool = False
-    """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
-    reference_streamed: bool = False
-    """FSDP streams an offloaded reference from host RAM while it computes."""
+    models: Callable[[Any, ModelSetup], Mapping[str, Any]] = lambda plan, model: {}
+    """What its code makes of a model of a plan otherwise than the plain step: fields of it."""
     leaves_gathered: bool = False
     """FSDP's weights stay as a forward without gradient has left them: gathered, where they are not
     resharded after it, until a backward of the model ends; a model without one has none."""
     wraps_tables: bool = False
     """FSDP2 has an untied embedding and a head as units of their own, like layers."""
-    reward_loaded_like_policy: bool = False
-    """A reward model is loaded in the dtype that the policy is, fp32 beside an fp32 master."""
     reward_engine: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a plan as an engine has them that serves the reward model on the trainer's cards;
     empty: the step scores."""
-    reward_whole: bool = False
-    """FSDP shards no reward model: every GPU has it whole."""
-    wraps_flat: bool = False
-    """Where a plan says FSDP1, units are its own, with flat weights."""
-    reference_gathered_whole: bool = False
-    """FSDP2 shards the reference as one unit, which a forward gathers whole."""
     head_stays_gathered: bool = False
     """FSDP2's units are the embedding, each layer, and final norm with head, which stays gathered.
 
@@ -112,8 +100,6 @@ class Framework:
     """
     autocasts_adapters: bool = False
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
-    answering_adapter_requires_gradients: bool = False
-    """A frozen second adapter does so while it answers, and autocast caches copies of it."""
     adapts_modules_alone: bool = False
     """Whole tensors of experts, which are no modules, get no adapters."""
     base_in_master_dtype: bool = False
@@ -125,8 +111,6 @@ class Framework:
 
     It is a leaf of the graph, and stays with its gradient until the next micro-batch goes backward.
     """
-    liger_patches_trained_only: bool = False
-    """Liger's kernels reach the trained model; a reference that stands by then has none."""
     decays_weights: bool = False
     """Its optimizers decay weights unless told otherwise."""
     offload_stash: int = 1
@@ -175,8 +159,6 @@ class Framework:
     checkpoint: Literal["weights", "state", "shards"] = "weights"
     """What it writes: what is trained; with it the optimizer's state and all that the sharding
     itself writes, made whole on rank 0; or each rank's shards of weights and optimizer."""
-    attention: Mapping[str, str] = field(default_factory=dict)
-    """By role, the kernel that its code asks for whatever a plan's ``attention`` says."""
     words: Mapping[str, Word] = field(default_factory=dict)
     """What it calls a plan's fields, where it has words of its own."""
     beside: Mapping[str, Word] = field(default_factory=dict)

@@ -77,8 +77,8 @@ def world(
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
-    kinds = {kernel_of(plan, model.role) for model in setup_of(plan).models}
-    attention = "flash" if "flash" in kinds else kernel_of(plan)
+    kinds = {kernel_of(model.attention) for model in setup_of(plan).models}
+    attention = "flash" if "flash" in kinds else kernel_of(plan.attention)
     if on == "cpu":
         return cpu_branches(plan.batch_shape, attention, device)
     return gpu_branches(

@@ -10,7 +10,7 @@ from typing import Any
 from planner.frameworks.hf_trainer.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import MIB
-from planner.values.framework import Framework, read_by_all
+from planner.values.framework import Framework, loaded_narrow, read_by_all
 from planner.values.loss_code import LossCode
 from planner.values.sharding import SHARDINGS
 
@@ -84,9 +84,8 @@ FRAMEWORK = Framework(
         ),
     ),
     autocasts_adapters=True,
+    models=loaded_narrow,
     # accelerate 1.15.0, utils/fsdp_utils.py, fsdp2_prepare_model; utils/dataclasses.py.
-    widens_as_it_shards=True,
-    wraps_flat=True,
     head_stays_gathered=True,
     # trainer_optimizer.py: GlobalOptimManager's override for every nn.Embedding.
     widens_moments_of_embeddings=True,

@@ -18,6 +18,5 @@ FRAMEWORK = Framework(
         else {}
     ),
     steps_are_ours=True,
-    loss_makes_reference=True,
     looped_experts=("a trainer on transformers before 5", 1),
 )

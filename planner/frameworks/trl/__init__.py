@@ -11,8 +11,10 @@ from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
 from planner.numeric import Num
 from planner.rule import Rule
 from planner.units import GIB, MIB
-from planner.values.framework import Framework, Sync, read_by_all
+from planner.values.framework import Framework, Sync, loaded_narrow, read_by_all
 from planner.values.loss_code import LossCode
+from planner.values.model_setup import ModelSetup
+from planner.values.sharding import sharding_of
 
 NEWEST = "1.16.0"
 
@@ -48,6 +50,31 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "reduce_dtype": values.get("dtype", "bf16"),
         "max_num_batched_tokens": 4096,
     }
+
+
+def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
+    """Of every model but a trained one; the policy's second adapter is like its reference.
+
+    models/utils.py, use_adapter: peft's set_adapter makes the one that answers require gradients,
+    and nothing freezes a whole reference, which is loaded as the policy is: fp32 beside an fp32
+    master that is not made as weights are sharded. FSDP streams an offloaded one from host RAM. So
+    is a reward model loaded (scripts/grpo.py: dtype of model_init_kwargs), and accelerate's
+    prepare_model(…, evaluation_mode=True) of grpo_trainer.py wraps nothing. models/utils.py,
+    prepare_fsdp: under FSDP1 the reference has the policy's units. Liger's kernels reach the
+    trained model; a reference that stands by then has none.
+    """
+    sharding, full = sharding_of(plan), plan.finetuning == "full"
+    found = {**loaded_narrow(plan, model), "requires_gradients": True}
+    if model.trained:
+        return found
+    wide = plan.master_dtype == "fp32" and sharding.replicated if full else False
+    if model.role == "reward model":
+        wide = wide if full else plan.base_dtype == "fp32"
+        found["spread"] = "not"
+    elif sharding.fsdp:
+        found["spread"] = "whole" if sharding.fsdp == 2 else "layers"
+        found["waits"] = "host, streamed" if model.waits == "host" else model.waits
+    return {**found, "liger": False, "stored": "fp32" if wide else plan.dtype}
 
 
 def _copies(plan: Any, ranks: Num, tied: bool) -> tuple[Num, Num]:
@@ -128,21 +155,8 @@ FRAMEWORK = Framework(
     ),
     scores_reference_in_loss=True,
     autocasts_adapters=True,
-    # models/utils.py, use_adapter: peft's set_adapter.
-    answering_adapter_requires_gradients=True,
-    reference_loaded_like_policy=True,
-    widens_as_it_shards=True,
-    reference_requires_gradients=True,
-    reference_streamed=True,
-    # scripts/grpo.py: dtype of model_init_kwargs, which the reward model's loading is given, too.
-    reward_loaded_like_policy=True,
-    # grpo_trainer.py: accelerate's prepare_model(…, evaluation_mode=True), which wraps nothing.
-    reward_whole=True,
-    wraps_flat=True,
-    # models/utils.py, prepare_fsdp: under FSDP1 the reference has the policy's units.
-    reference_gathered_whole=True,
+    models=_models,
     head_stays_gathered=True,
-    liger_patches_trained_only=True,
     # OffloadActivations' max_fwd_stash_size, which no trainer changes.
     offload_stash=5,
     widens_moments_of_embeddings=True,

@@ -10,6 +10,7 @@ from planner.units import GIB, MIB
 from planner.values.dealing import whole
 from planner.values.framework import Framework
 from planner.values.loss_code import LossCode
+from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 
 MOST_RANK = 512
@@ -41,6 +42,21 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return defaults
 
 
+CRITIC_ATTENTION = "flash"
+"""utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676."""
+
+
+def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
+    """A critic's attention; a reference loaded as the policy is, and streamed from host RAM."""
+    if model.role == "critic":
+        return {"attention": CRITIC_ATTENTION}
+    if model.role != "reference":
+        return {}
+    wide = plan.finetuning == "full" and plan.master_dtype == "fp32"
+    waits = "host, streamed" if model.waits == "host" else model.waits
+    return {"stored": "fp32" if wide else plan.dtype, "waits": waits}
+
+
 FRAMEWORK = Framework(
     name="verl",
     label="verl",
@@ -58,8 +74,7 @@ FRAMEWORK = Framework(
         )
     },
     defaults=_defaults,
-    # utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676.
-    attention={"critic": "flash"},
+    models=_models,
     words=WORDS,
     beside=BESIDE,
     batch_options=batch_options,
@@ -176,12 +191,9 @@ FRAMEWORK = Framework(
             "Set rollout_overlap to one-step-off or asynchronous, or rollout to vllm-colocated.",
         ),
     ),
-    reference_loaded_like_policy=True,
-    reference_streamed=True,
     # transformer_impl.py: nothing follows a pass of infer_batch but EngineEvalModeCtx, which
     # reshards the root's own weights where fsdp_size is above 1.
     leaves_gathered=True,
-    wraps_flat=True,
     # trainer/config/reward/reward.yaml: reward_model.rollout, eager, free_cache_engine.
     reward_engine={
         "gpu_memory_utilization": 0.5,
