@@ -120,8 +120,7 @@ def _buffers(scene: Scene) -> Term:
 
 
 def _serves_adapters(scene: Scene) -> bool:
-    merges = scene.framework.merges_adapters
-    return scene.plan.finetuning != "full" and not merges
+    return sync(scene)[0] == "adapters"
 
 
 def _graphs(scene: Scene, adapters: bool) -> Term:
@@ -261,7 +260,7 @@ def _token_bytes(scene: Scene) -> int:
 
 def sending(scene: Scene) -> Iterator[Term]:
     """In what updated weights travel to the engine, on the trainer's GPU."""
-    (how, buffer_bytes), policy = sync(scene), scene.policy
+    (_, how, buffer_bytes), policy = sync(scene), scene.policy
     if how == "bucket":
         buckets = 1 + (scene.plan.rollout == "vllm-separate")
         yield generation.SYNC_BUCKET("policy", buckets=buckets, bucket_bytes=buffer_bytes)
@@ -280,7 +279,7 @@ def arriving(scene: Scene) -> Iterator[Term]:
     ones come to the engine itself: one is made while two others are still in use. An engine that
     asks for each weight by itself makes room for it as the trainer keeps it.
     """
-    (how, buffer_bytes), policy = sync(scene), scene.policy
+    (_, how, buffer_bytes), policy = sync(scene), scene.policy
     if how == "bucket":
         yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=buffer_bytes)
         yield allocator.context(ROLE, scene.facts.gpu)
@@ -290,16 +289,16 @@ def arriving(scene: Scene) -> Iterator[Term]:
         yield policy.largest_tensor().of(ROLE)
 
 
-def sync(scene: Scene) -> tuple[Sync, int]:
-    """How weights travel, and bytes of a buffer: a plan's own bucket, or the framework's way."""
-    own = scene.plan.sync_bucket_bytes
-    return ("bucket", own) if own else scene.framework.sync(scene.plan)
+def sync(scene: Scene) -> Sync:
+    """What travels, how, and bytes of a buffer: a plan's own bucket, or the framework's way."""
+    found, own = scene.framework.sync(scene.plan), scene.plan.sync_bucket_bytes
+    return (found[0], "bucket", own) if own else found
 
 
 def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:
     """Packed weights on their way: at least what a buffer asks for, at most one weight more."""
     policy = scene.policy
-    _, buffer_bytes = sync(scene)
+    *_, buffer_bytes = sync(scene)
     largest_bytes = policy.largest_weight * policy.weight_bytes
     weight_bytes = policy.parameters * policy.weight_bytes
     sizes: dict[str, Any] = {

@@ -27,7 +27,7 @@ def processes(scene: Scene) -> Iterator[Term]:
     ranks, engine = scene.ranks_per_node, _engine_gpus(scene)
     rewards = code.reward_engine if scene.reward else {}
     cards = ranks + engine + (ranks if rewards else 0)
-    cuda, imported = host.CUDA_BYTES, code.imports_bytes
+    cuda, imported = host.CUDA_BYTES, code.host_bytes["process"]
     yield host.CARD_PROCESSES(
         ROLE,
         host=True,
@@ -38,20 +38,19 @@ def processes(scene: Scene) -> Iterator[Term]:
     )
     nodes = ceil_div(scene.q.training_gpus, plan.gpus_per_node)
     engines = ceil_div(engine, plan.rollout_tensor_parallel)
-    helpers = ceil_div(code.helpers.get("run", 0), nodes)
-    helpers = helpers + engines * code.helpers.get(plan.rollout, 0)
     if rewards:
-        each = ceil_div(ranks, rewards["rollout_tensor_parallel"])
-        helpers = helpers + each * code.helpers.get("reward", 0)
+        engines = engines + ceil_div(ranks, rewards["rollout_tensor_parallel"])
+    helpers = ceil_div(code.helpers.get("run", 0) + code.helpers.get("reward", 0), nodes)
+    helpers = helpers + engines * code.helpers.get(plan.rollout, 0)
     yield host.HELPER_PROCESSES(
         ROLE,
         host=True,
         helpers=helpers,
         imports_bytes=imported,
-        services_bytes=code.services_bytes,
+        services_bytes=code.host_bytes.get("services", 0),
     )
     tokens = scene.q.sequences_per_step * (plan.prompt_tokens + plan.response_tokens)
-    stored = code.batch_token_bytes
+    stored = code.host_bytes.get("token", 0)
     yield host.SHARED_OBJECTS(
         ROLE,
         host=True,

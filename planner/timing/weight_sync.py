@@ -41,8 +41,8 @@ def _terms(scene: Scene) -> Found:
     """Every cause in the order it happens; None for one whose rate is unknown."""
     plan, role = scene.plan, scene.policy
     gpu, separate = scene.facts.gpu, plan.rollout == "vllm-separate"
-    adapters = plan.finetuning != "full" and not scene.framework.merges_adapters
-    if adapters:
+    what, how, buffer_bytes = engine.sync(scene)
+    if what == "adapters":
         weights, stored = role.adapter_tensors, adapter_bytes(scene)
         size = role.adapters * stored
     else:
@@ -55,9 +55,8 @@ def _terms(scene: Scene) -> Found:
     if separate:
         yield _sent(scene, size)
     if engine.apart(scene):
-        how, buffer_bytes = engine.sync(scene)
         requests: Num = ceil_div(size, buffer_bytes) if how == "bucket" else 1
-        if scene.framework.sync(plan)[0] == "asked":
+        if scene.framework.sync(plan)[1] == "asked":
             requests = weights
         yield causes.REQUESTED.term(
             role.name,

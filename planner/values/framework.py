@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner.numeric import Num
-from planner.rule import Rule
+from planner.rule import NoEffect, Rule
 from planner.units import MIB
 from planner.values.loss_code import LossCode
 from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 
-Sync = Literal["each", "asked", "bucket", "packed"]
-"""Weights to an engine: each by itself, asked for one by one, in buckets, or joined in buffers."""
+Sync = tuple[
+    Literal["weights", "adapters"], Literal["each", "asked", "bucket", "packed"], int
+]
+"""What travels to an engine; each by itself, asked for one by one, in buckets, or joined; bytes of
+a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,9 @@ class Framework:
     """How each version that was read meets the vocabulary; formulas know more than plans may."""
     defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
     """Fields that nobody set, given those that were: the framework's own defaults."""
-    whole_reference: str = "copy"
-    """``copy`` or ``offloaded``: the form of a whole model as reference, where nobody chose."""
-    rules: tuple[Rule, ...] = ()
-    """What a plan with this framework cannot be; asked of no other plan."""
+    rules: tuple[Rule | NoEffect, ...] = ()
+    """What a plan with this framework cannot be, and what changes nothing in it; asked of no other
+    plan."""
     steps_are_ours: bool = False
     """Its steps are the methods' own, so it trains each of them; others have trainers of theirs."""
     scores_reference_in_loss: bool = False
@@ -88,22 +90,16 @@ class Framework:
     leaves_gathered: bool = False
     """FSDP's weights stay as a forward without gradient has left them: gathered, where they are not
     resharded after it, until a backward of the model ends; a model without one has none."""
-    wraps_tables: bool = False
-    """FSDP2 has an untied embedding and a head as units of their own, like layers."""
+    units: tuple[tuple[str, ...], ...] = (("embedding", "norm", "head"),)
+    """FSDP2's units of an untied model beside one for each layer. One of the final norm and the
+    head stays gathered after a forward; tied embeddings are one unit with the head."""
     reward_engine: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a plan as an engine has them that serves the reward model on the trainer's cards;
     empty: the step scores."""
-    head_stays_gathered: bool = False
-    """FSDP2's units are the embedding, each layer, and final norm with head, which stays gathered.
-
-    Tied embeddings are one unit with the head.
-    """
     autocasts_adapters: bool = False
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     adapts_modules_alone: bool = False
     """Whole tensors of experts, which are no modules, get no adapters."""
-    base_in_master_dtype: bool = False
-    """The frozen base below adapters is stored like the adapters, in the master dtype."""
     numbers_rows: bool = False
     """Every row comes with positions of its own, so rotary tables are as many as rows."""
     embeds_with_gradient: bool = False
@@ -128,28 +124,24 @@ class Framework:
     validates: Literal["", "first", "by micro-batch"] = ""
     """A run that validates begins with it; or each micro-batch of a validation is generated, scored
     and given a loss before the next."""
-    scores_as_responses_end: bool = False
-    """Rules and other machines score a response once it has ended, while others still decode."""
     balances_tokens: bool = False
     """Sequences of a step are dealt out so that every GPU has about as many tokens."""
-    sync: Callable[[Any], tuple[Sync, int]] = lambda plan: ("each", 0)
-    """How a plan's updated weights travel to its engine, and bytes of a buffer."""
-    merges_adapters: bool = False
-    """Trained adapters reach the engine as merged weights; else it serves them beside its base."""
+    sync: Callable[[Any], Sync] = lambda plan: (
+        ("weights" if plan.finetuning == "full" else "adapters"), "each", 0
+    )
+    """What of a plan's updated weights travels to its engine, how, and bytes of a buffer. An engine
+    serves adapters beside its base, unless they reach it as merged weights."""
     looped_experts: tuple[str, int] = ("", 1)
     """Releases that loop over experts in Python, in words (empty where nobody runs one), and GPUs
     that may share a row there, which no plan says: each loops for every one of their rows."""
-    imports_bytes: int = 326 * MIB
-    """Anonymous memory of a process that has imported what trains, without a card."""
-    services_bytes: int = 0
-    """What a cluster's own services hold on a node."""
+    host_bytes: Mapping[str, int] = field(default_factory=lambda: {"process": 326 * MIB})
+    """In a node's RAM: of a ``process`` that has imported what trains, without a card; of a
+    cluster's own ``services``; of a ``token`` of a step's batch, where that waits in shared memory
+    and a micro-batch of it alone is on the GPU."""
     helpers: Mapping[str, int] = field(default_factory=dict)
-    """Python processes without a card: of a ``run``, shared by its nodes; and of each engine that
-    has processes of its own, by a plan's ``rollout`` (one for the ``reward`` model has no other
-    name). An engine that is not listed is part of the rank's process."""
-    batch_token_bytes: int = 0
-    """Of a token of a step's batch, which waits in shared memory between processes while a
-    micro-batch of it is on the GPU; 0: all of it is there."""
+    """Python processes without a card: of a ``run``, and those that score a ``reward`` as soon as a
+    response has ended, shared by its nodes; and of each engine that has processes of its own, by a
+    plan's ``rollout``. An engine that is not listed is part of the rank's process."""
     pinned: frozenset[str] = frozenset()
     """What is copied to host RAM without blocking, into pinned buffers: what waits
     ``between-phases``, offloaded ``activations``."""

@@ -144,7 +144,7 @@ def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
         )
     if reference and reference.spread == "whole":
         yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
-    if framework.head_stays_gathered and fsdp == 2:
+    if ("norm", "head") in framework.units and fsdp == 2:
         yield f"{label}'s head stays gathered between passes; {OURS} gathers it with the root."
     if _streams(plan):
         yield f"{label} streams its reference from host RAM; {OURS} brings it whole."

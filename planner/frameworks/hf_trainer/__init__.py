@@ -86,7 +86,7 @@ FRAMEWORK = Framework(
     autocasts_adapters=True,
     models=loaded_narrow,
     # accelerate 1.15.0, utils/fsdp_utils.py, fsdp2_prepare_model; utils/dataclasses.py.
-    head_stays_gathered=True,
+    units=(("embedding",), ("norm", "head")),
     # trainer_optimizer.py: GlobalOptimManager's override for every nn.Embedding.
     widens_moments_of_embeddings=True,
     # trainer.py, line 749: find_unused_parameters but for a PreTrainedModel that is checkpointed.
@@ -95,7 +95,7 @@ FRAMEWORK = Framework(
     reduces_once_an_update=True,
     # data_collator.py: rows are padded to the longest of their batch, which is a micro-batch.
     pads_to="micro-batch",
-    imports_bytes=334 * MIB,
+    host_bytes={"process": 334 * MIB},
     # from_pretrained reads on every rank, and fsdp2_prepare_model widens there.
     copies=read_by_all,
     # Trainer._save_checkpoint, unless save_only_model, and _save_optimizer_and_scheduler:

@@ -87,11 +87,16 @@ def _copies(plan: Any, ranks: Num, tied: bool) -> tuple[Num, Num]:
     return kept * several, most * several
 
 
-def _sync(plan: Any) -> tuple[Sync, int]:
-    """Until its server was vLLM's own (pull request 6765), update_named_param for every weight."""
+def _sync(plan: Any) -> Sync:
+    """VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
+
+    Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
+    """
     if plan.rollout != "vllm-separate":
-        return "each", 0
-    return ("asked", 0) if plan.framework_version == "1.14.0" else ("packed", GIB)
+        return "weights", "each", 0
+    if plan.framework_version == "1.14.0":
+        return "weights", "asked", 0
+    return "weights", "packed", GIB
 
 
 FRAMEWORK = Framework(
@@ -156,21 +161,19 @@ FRAMEWORK = Framework(
     scores_reference_in_loss=True,
     autocasts_adapters=True,
     models=_models,
-    head_stays_gathered=True,
+    units=(("embedding",), ("norm", "head")),
     # OffloadActivations' max_fwd_stash_size, which no trainer changes.
     offload_stash=5,
     widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
     sync=_sync,
-    # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
-    merges_adapters=True,
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
     pads_to="rollout",
     # prediction_step: _prepare_inputs generates for one eval batch, then compute_loss.
     validates="by micro-batch",
     # trl 1.16.0 METADATA: transformers>=4.56.2; 5.0 is the first to group experts.
     looped_experts=("transformers before 5, which TRL takes", 1),
-    imports_bytes=334 * MIB,
+    host_bytes={"process": 334 * MIB},
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
     helpers={"vllm-separate": 1},
     pinned=frozenset({"activations"}),

@@ -5,7 +5,7 @@ from typing import Any
 
 from planner.frameworks.verl.words import BESIDE, WORDS, batch_options
 from planner.numeric import maximum
-from planner.rule import Rule
+from planner.rule import NoEffect, Rule
 from planner.units import GIB, MIB
 from planner.values.dealing import whole
 from planner.values.framework import Framework
@@ -29,6 +29,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "max_num_batched_tokens": 8192,
         "logits": "full",
         "logits_dtype": "bf16",
+        # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
+        "reference": "offloaded",
     }
     if values.get("rollout") == "vllm-separate":
         # Its checkpoint engine empties the cache after each weight sync.
@@ -47,9 +49,13 @@ CRITIC_ATTENTION = "flash"
 
 
 def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
-    """A critic's attention; a reference loaded as the policy is, and streamed from host RAM."""
-    if model.role == "critic":
-        return {"attention": CRITIC_ATTENTION}
+    """A critic's attention; a reference loaded as the policy is, and streamed from host RAM.
+
+    A frozen base below adapters is stored like them, in the master dtype.
+    """
+    if model.trained:
+        attention = {"attention": CRITIC_ATTENTION} if model.role == "critic" else {}
+        return {"stored": plan.dtype if plan.master_dtype == "none" else "fp32", **attention}
     if model.role != "reference":
         return {}
     wide = plan.finetuning == "full" and plan.master_dtype == "fp32"
@@ -78,9 +84,8 @@ FRAMEWORK = Framework(
     words=WORDS,
     beside=BESIDE,
     batch_options=batch_options,
-    # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
-    whole_reference="offloaded",
     rules=(
+        NoEffect(("base_dtype",), "the framework keeps frozen weights like the adapters"),
         # engine_workers.py, line 267: mini_batch_size % get_data_parallel_size() == 0;
         # engine/utils.py, line 125: data size must be divisible by … micro_batch_size_per_gpu.
         *whole(
@@ -202,10 +207,9 @@ FRAMEWORK = Framework(
         "dtype": "bf16",
     },
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
-    wraps_tables=True,
+    units=(("embedding",), ("head",), ("norm",)),
     # Its engine takes adapters by the names of modules, which adapted tensors of experts are not.
     adapts_modules_alone=True,
-    base_in_master_dtype=True,
     # transformer_impl.py, prepare_model_inputs: position_ids of each row.
     numbers_rows=True,
     # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,
@@ -217,21 +221,20 @@ FRAMEWORK = Framework(
     balances_tokens=True,
     # transformer_impl.py, prepare_model_inputs: to_padded_tensor to a micro-batch's max_seq_len.
     pads_to="micro-batch",
-    # agent_loop.py _compute_score: each response's own, by the workers of the reward loop.
-    scores_as_responses_end=True,
     # trainer.val_before_train, true unless told otherwise.
     validates="first",
-    sync=lambda plan: ("bucket", 2 * GIB),
+    sync=lambda plan: (
+        "weights" if plan.finetuning == "full" else "adapters", "bucket", 2 * GIB
+    ),
     # verl 0.9.1 METADATA: transformers>=5.5.3; ulysses_sequence_parallel_size shares rows, over a
     # node's GPUs at most where its examples use it.
     looped_experts=("an earlier verl", 8),
-    imports_bytes=351 * MIB,
-    services_bytes=35 * MIB,
-    # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration; and
-    # replicas are servers of their own, whose engine core starts a worker for each GPU.
-    helpers={"run": 17, "vllm-colocated": 2, "vllm-separate": 2, "reward": 2},
+    # A task runner and 8 agent loops; 8 reward workers, each response's own (agent_loop.py,
+    # _compute_score); and replicas are servers of their own, whose engine core starts a worker for
+    # each GPU.
+    helpers={"run": 9, "reward": 8, "vllm-colocated": 2, "vllm-separate": 2},
     # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
-    batch_token_bytes=4 * 8 + 6 * 4,
+    host_bytes={"process": 351 * MIB, "services": 35 * MIB, "token": 4 * 8 + 6 * 4},
     pinned=frozenset({"between-phases", "activations"}),
     # init_empty_weights on other ranks, but of tied weights: transformers converts there, too.
     copies=lambda plan, ranks, tied: (ranks if tied else 1, ranks),
