@@ -167,11 +167,6 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("base_dtype",), "dtype is fp32 already", lambda plan: plan.dtype == "fp32"
     ),
     NoEffect(
-        ("base_dtype",),
-        "the framework keeps frozen weights like the adapters",
-        lambda plan: framework_named(plan.framework).base_in_master_dtype,
-    ),
-    NoEffect(
         ("reshard_after_forward",),
         "only FSDP reshards",
         lambda plan: not sharding_of(plan).fsdp,
@@ -218,6 +213,8 @@ def _rules(plan: Plan) -> Iterator[NoEffect]:
     yield from method_of(plan).without_effect
     yield from _of_other_methods(plan.method)
     yield from ALWAYS
+    own = framework_named(plan.framework).rules
+    yield from (rule for rule in own if isinstance(rule, NoEffect))
 
 
 def without_effect(plan: Plan) -> dict[str, str]:

@@ -33,12 +33,13 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
     A framework has nothing to say of a method that it does not train.
     """
     trainer = trainer_for(plan)
+    own = () if trainer.missing else framework_named(plan.framework).rules
     return (
         *UNMODELLED,
         *IMPOSSIBLE,
         *_of_other_methods(plan.method),
         *method_of(plan).rules,
-        *(() if trainer.missing else framework_named(plan.framework).rules),
+        *(rule for rule in own if isinstance(rule, Rule)),
         *trainer.rules,
     )
 

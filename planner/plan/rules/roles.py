@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "reference",
-        lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference,
+        lambda p: p.reference in IN_LOSS and not framework_named(p.framework).steps_are_ours,
         "No framework's trainer has this reference form.",
         "Set framework to plain, or set reference to one of: copy, offloaded, adapter-disabled, "
         "cached-logprobs.",
