@@ -67,11 +67,6 @@ class Advice:
         """Whether these parts are worked out already."""
         return self.__dict__.keys() >= set(parts)
 
-    @property
-    def judged(self) -> int:
-        """Plans estimated so far."""
-        return self._trying.judged
-
     @cached_property
     def ways(self) -> tuple[Suggestion, ...]:
         """Make it fit: whole ways, best first; none where it fits."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from planner.cost import run_hours
 from planner.estimate import estimate
 from planner.launch.export import following, obstacles
 from planner.launch.launch import CannotExpress
@@ -15,7 +16,7 @@ from planner.plan.facts import holding
 from planner.plan.frameworks import exported
 from planner.search.check import lead
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
-from planner.search.judging import Judge, rows_of, run_hours
+from planner.search.judging import Judge, rows_of
 from planner.search.misses import misses
 from planner.search.options import space_of
 from planner.search.pool import MOST_GIVEN_UP, Candidate, Pool

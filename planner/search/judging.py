@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from planner.cost import run_hours
 from planner.plan import Plan
 from planner.speeds import Speeds
 from planner.sweeps.table import rows as swept
@@ -20,8 +21,6 @@ Combinations = Sequence[Mapping[str, Any]]
 Arrays = Mapping[str, Sequence[Any]]
 PHASE = "phase: "
 """Begins the name of a column with a phase's device bytes."""
-
-HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +67,6 @@ class Rows:
     def at(self, which: Array) -> Rows:
         """The rows of a mask or of numbers."""
         return made((getattr(self, name)[which] for name in FIGURES), self.phases)
-
-
-def run_hours(seconds: Any, between_seconds: Any, steps: int) -> Any:
-    """Hours of a run: a number, or an array of them."""
-    return (seconds * steps + between_seconds) / HOUR
 
 
 FIGURES = tuple(one.name for one in fields(Rows) if one.name != "phases")
