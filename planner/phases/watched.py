@@ -37,8 +37,15 @@ class WatchedPlan:
 class Begun:
     """One combination of a sweep as far as all that its scene is made of."""
 
-    def __init__(self, plan: Any, seen: WatchedPlan, facts: Facts, memory: Memory) -> None:
-        self.plan, self.seen, self.facts, self.memory = plan, seen, facts, memory
+    def __init__(self, plan: Any, varying: Collection[str], facts: Facts, past: Past) -> None:
+        """It shares a ``past`` with the others of its sweep.
+
+        ``varying`` are the fields in which combinations differ; all others have one value, or one
+        array, in the whole sweep.
+        """
+        self.plan, self.facts, self.memory = plan, facts, Memory(past)
+        self.seen = WatchedPlan(plan, varying, self.memory)
+        self.memory.values.read = self.read
         self.q: Quantities
         self.models: tuple[ModelSetup, ...]
         self.roles: Mapping[str, Role]
@@ -152,18 +159,6 @@ class WatchedRoles(Mapping[str, Role]):
         if self._vary:
             self._memory.note(("models",))
         return len(self._roles)
-
-
-def begin(plan: Any, varying: Collection[str], facts: Facts, past: Past) -> Begun:
-    """A combination that shares a ``past`` with the others of its sweep.
-
-    ``varying`` are the fields in which combinations differ; all others have one value, or one
-    array, in the whole sweep.
-    """
-    memory = Memory(past)
-    begun = Begun(plan, WatchedPlan(plan, varying, memory), facts, memory)
-    memory.values.read = begun.read
-    return begun
 
 
 def watched_scene(begun: Begun, varying: Varying) -> Scene:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from planner.cost import run_hours
@@ -241,24 +242,25 @@ def _ties(
     plan: Plan, space: Space, pool: Pool, winners: Mapping[Name, Candidate]
 ) -> tuple[Tie, ...]:
     """Other plans whose interval meets the winner's, one for each that a person tells apart."""
-    found: list[Tie] = []
-    for name, winner in winners.items():
-        own = _made(space, winner)
-        seen = {tuple(getattr(own, field) for field in APART)}
-        for one in pool.best[name]:
-            if not _meets(one, winner, pool.wish.goal):
-                continue
-            made = _made(space, one)
-            if space.framework and obstacles(made, space.framework):
-                continue
-            key = tuple(getattr(made, field) for field in APART)
-            if key in seen or len(found) >= MOST_TIES * len(winners):
-                continue
-            seen.add(key)
-            found.append(_tie(plan, name, made, one, winner))
-            if sum(tie.of == name for tie in found) >= MOST_TIES:
-                break
-    return tuple(found)
+    goal = pool.wish.goal
+    return tuple(
+        _tie(plan, name, made, one, winner)
+        for name, winner in winners.items()
+        for made, one in islice(_tied(space, pool.best[name], winner, goal), MOST_TIES)
+    )
+
+
+def _tied(
+    space: Space, ranked: Sequence[Candidate], winner: Candidate, goal: str
+) -> Iterator[tuple[Plan, Candidate]]:
+    seen = {tuple(getattr(_made(space, winner), field) for field in APART)}
+    for one in (each for each in ranked if _meets(each, winner, goal)):
+        made = _made(space, one)
+        key = tuple(getattr(made, field) for field in APART)
+        if key in seen or (space.framework and obstacles(made, space.framework)):
+            continue
+        seen.add(key)
+        yield made, one
 
 
 def _meets(one: Candidate, winner: Candidate, goal: str) -> bool:

@@ -5,13 +5,12 @@ The one place where a search asks for estimates by the thousand. Imports no pand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from planner.cost import run_hours
 from planner.plan import Plan
 from planner.speeds import Speeds
 from planner.sweeps.table import rows as swept
@@ -54,16 +53,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.combination)
 
-    def hours(self, steps: int) -> Array:
-        """Of each row's run of so many steps, and of what comes before and between them."""
-        found: Array = run_hours(self.seconds, self.between_seconds, steps)
-        return found
-
-    def most_hours(self, steps: int) -> Array:
-        """The same at the slow end of both; NaN where nobody knows it."""
-        found: Array = run_hours(self.high_seconds, self.high_between_seconds, steps)
-        return found
-
     def at(self, which: Array) -> Rows:
         """The rows of a mask or of numbers."""
         return made((getattr(self, name)[which] for name in FIGURES), self.phases)
@@ -93,13 +82,8 @@ def _with_phases(rows: Rows, names: tuple[str, ...]) -> Rows:
     return replace(rows, phase_bytes=sizes, phases=names)
 
 
-class Judge(Protocol):
-    """Judges combinations here, or in other processes."""
-
-    def __call__(
-        self, plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
-    ) -> Rows:
-        """The valid rows of the combinations, numbered as they were given."""
+Judge = Callable[[Plan, Combinations, Arrays, Speeds | None], Rows]
+"""The valid rows of combinations, numbered as they were given: judged here, or by others."""
 
 
 def rows_of(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.cost import run_hours
 from planner.plan import Plan
 from planner.search.found import Name
 from planner.search.judging import FIGURES, Array, Arrays, Combinations, Rows
@@ -139,7 +140,7 @@ class Pool:
     def _front(
         self, level: int, rows: Rows, fit: Array, combinations: Combinations, arrays: Arrays
     ) -> None:
-        hours = rows.hours(self.plan.steps)
+        hours = run_hours(rows.seconds, rows.between_seconds, self.plan.steps)
         known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(hours[fit])]
         found = self._fronts.get(level, [])
         for which in known[_cheapest_or_fastest(rows.usd[known], hours[known])]:

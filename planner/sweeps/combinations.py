@@ -32,7 +32,7 @@ from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
+from planner.phases.watched import Begun, Varying, WatchedPlan, varying_parts, watched_scene
 from planner.plan import Plan
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
@@ -113,7 +113,7 @@ class Combinations:
         facts = self._facts_of(plan)
         if facts is None:
             return None, False
-        begun = begin(Grid(plan, self._mesh), self._varying, facts, self._past)
+        begun = Begun(Grid(plan, self._mesh), self._varying, facts, self._past)
         valid = self._valid(begun)
         if valid is False:
             return None, False
