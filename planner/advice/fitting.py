@@ -150,7 +150,9 @@ def pairs(trying: Trying, made: Sequence[Suggestion], most: int = 3) -> tuple[Su
         return ()
     limit = min((_price(before, [one]) for one in made if one.fits), default=inf)
     two = [one for one in _combined(before, made) if len(one.edits) == 2 and one.cost < limit]
-    likely = sorted((one for one in two if one.needs_bytes <= before.budget_bytes), key=attrgetter("cost"))
+    likely = sorted(
+        (one for one in two if one.needs_bytes <= before.budget_bytes), key=attrgetter("cost")
+    )
     tried = (trying.edited(*one.edits) for one in likely[:VERIFIED])
     found = [one for one in tried if one is not None and one.fits]
     return tuple(sorted(found, key=lambda one: not one.keeps)[:most])
@@ -234,7 +236,9 @@ def _search(
         if mends:
             return _polished(trying, min(mends, key=lambda one: _price(start, [one])))
         foreseen = _combined(start, allowed)
-        likely = sorted((one for one in foreseen if one.needs_bytes <= budget), key=attrgetter("cost"))
+        likely = sorted(
+            (one for one in foreseen if one.needs_bytes <= budget), key=attrgetter("cost")
+        )
         for one in likely[:VERIFIED]:
             found = trying.edited(*base, *one.edits)
             if found is not None and found.fits:
