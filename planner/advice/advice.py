@@ -29,10 +29,6 @@ def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
     return Advice(footprint).singles[:most]
 
 
-def silent() -> None:
-    """Tells nobody about progress."""
-
-
 class Advice:
     """Advice on a footprint's plan.
 
@@ -48,7 +44,7 @@ class Advice:
         self,
         footprint: Footprint,
         judge: Judge | None = None,
-        progress: Callable[[], None] = silent,
+        progress: Callable[[], None] = lambda: None,
         refused: Refused = nothing,
     ) -> None:
         given = judge or (lambda plan: estimate(plan, holding(footprint.speeds, plan)))

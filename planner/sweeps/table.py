@@ -80,7 +80,8 @@ def sweep(
             found.append((places.ravel(), _said(columns)))
         start += each * len(changes)
     table = _together(found, size)
-    axes = np.meshgrid(*(_values(*axis) for axis in every.items()), indexing="ij")
+    kinds = (TYPES[KINDS[field]] if field in arrays else None for field in every)
+    axes = np.meshgrid(*map(np.asarray, every.values(), kinds), indexing="ij")
     swept = dict(zip(every, map(np.ravel, axes), strict=True))
     if not table["valid"].all():
         figures = table.columns.drop("valid")
@@ -183,10 +184,6 @@ def _pieces(
 
 
 Columns = dict[str, Any]
-
-
-def _values(field: str, values: Sequence[Any]) -> Array:
-    return np.asarray(values, dtype=TYPES[KINDS[field]] if field in VECTOR_FIELDS else None)
 
 
 def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
