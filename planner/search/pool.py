@@ -86,7 +86,7 @@ class Pool:
             changed = changed + (array != own[name])
         if "response_tokens" in values:
             shorter = values["response_tokens"] < self.own.response_tokens
-            severity = severity + 8 * shorter
+            severity = severity + SEVERITY["response_tokens"] * shorter
         moved = [changes.get("gpu", base["gpu"]) != own["gpu"] for changes in combinations]
         sizes = {"moved": np.asarray(moved)[rows.combination]}
         for name in SIZED:
