@@ -44,7 +44,9 @@ class Begun:
         array, in the whole sweep.
         """
         self.plan, self.facts, self.memory = plan, facts, Memory(past)
-        self.seen = WatchedPlan(plan, varying, self.memory)
+        self.seen: Any = WatchedPlan(plan, varying, self.memory)
+        self.alone: Any = WatchedPlan(plan.plan, varying, self.memory)
+        """The plan of the grid, without its arrays."""
         self.memory.values.read = self.read
         self.q: Quantities
         self.models: tuple[ModelSetup, ...]
@@ -52,7 +54,7 @@ class Begun:
 
     def make(self) -> None:
         """Its numbers, models and roles."""
-        memory, seen = self.memory, cast("Any", self.seen)
+        memory, seen = self.memory, self.seen
         self.q = memory.ask((quantities,), lambda: quantities(seen))
         self.models = memory.ask((models_of,), lambda: models_of(seen))
         known = watched_facts(self.facts, memory, OF_FACTS)
@@ -171,7 +173,7 @@ def watched_scene(begun: Begun, varying: Varying) -> Scene:
     models.memory = memory if vary else None
     q: Any = Watched(begun.q, memory, "q", varying=varying["q"])
     return Scene(
-        setup=Setup(plan=cast("Any", begun.seen), q=q, models=models),
+        setup=Setup(plan=begun.seen, q=q, models=models),
         facts=watched_facts(begun.facts, memory, varying["facts"], varying["gpu"]),
         roles=WatchedRoles(begun.roles, memory, varying["role"], vary),
         memory=memory,

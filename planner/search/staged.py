@@ -166,7 +166,9 @@ class Staged:
                 kept, held = self._best_of(own, groups.of(own), [c for c, _ in trainers], own_mesh)
                 queues.append(
                     Queue(
-                        self,
+                        space,
+                        self.pool,
+                        self.judged,
                         {**machine, **fixed},
                         {**trainer_sizes[which], **space.engine_sizes},
                         (kept, held, [c for c, _ in trainers], own_mesh),

@@ -32,7 +32,7 @@ from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.phases.watched import Begun, Varying, WatchedPlan, varying_parts, watched_scene
+from planner.phases.watched import Begun, Varying, varying_parts, watched_scene
 from planner.plan import Plan
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
@@ -122,7 +122,7 @@ class Combinations:
 
     def _made(self, begun: Begun, valid: Num, varying: Varying) -> Combination | None:
         scene, memory, grid = watched_scene(begun, varying), begun.memory, begun.plan
-        once: Any = WatchedPlan(grid.plan, self._varying, memory)
+        once = begun.alone
         if memory.ask((uncovered,), lambda: bool(uncovered(once, scene.setup, scene.facts))):
             return None
         long = memory.ask((too_long,), lambda: too_long(once, scene.setup, scene.facts))
@@ -147,8 +147,7 @@ class Combinations:
     def _valid(self, begun: Begun) -> Num:
         """Where the rules hold: False, or True, or an array of the grid's rows."""
         memory, facts = begun.memory, begun.facts
-        seen: Any = begun.seen
-        once: Any = WatchedPlan(begun.plan.plan, self._varying, memory)
+        seen, once = begun.seen, begun.alone
         if memory.ask((fact_problems,), lambda: bool(fact_problems(once) or untrained(once))):
             return False
         rules = memory.ask((rules_of,), lambda: rules_of(seen))
