@@ -8,7 +8,7 @@ by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,8 +234,9 @@ def effects(before: Plan, after: Plan, estimated: Estimated) -> tuple[Effect, ..
 def _effect(
     first: Footprint, second: Footprint, changes: tuple[Change, ...], estimated: Estimated
 ) -> Effect:
-    alone = _with(first.plan, {one.field: one.after for one in changes})
-    without = _with(second.plan, {one.field: one.before for one in changes})
+    alone, _ = try_plan({**first.plan.model_dump(), **{one.field: one.after for one in changes}})
+    undone = {one.field: one.before for one in changes}
+    without, _ = try_plan({**second.plan.model_dump(), **undone})
     return Effect(
         changes=changes,
         alone=None if alone is None else moved(first, estimated(alone)),
@@ -291,12 +292,6 @@ def _added(before: float | None, after: float | None) -> tuple[float | None, flo
     if before is None or after is None:
         return None, 0.0
     return after - before, abs(after - before) / before if before else 0.0
-
-
-def _with(plan: Plan, changes: Mapping[str, Any]) -> Plan | None:
-    """The plan with these changes; None where that is not possible."""
-    found, _ = try_plan({**plan.model_dump(), **changes})
-    return found
 
 
 def summary(plans: Sequence[Compared]) -> str:

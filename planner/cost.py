@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from planner.catalog.efficiencies import efficiencies
 from planner.footprint import Factors, Footprint
@@ -28,7 +30,7 @@ class Cost:
     A run's hours and dollars have a cached reference's pass in them: before the run, or in each
     step on other GPUs, as many of the same card for as long as it takes; and the checkpoints and
     validations that the plan has between its steps. Its ``low_`` and ``high_`` figures are those of
-    its parts together (:class:`RunSeconds`); the price's own range is beside them.
+    its parts together (:class:`Run`); the price's own range is beside them.
     """
 
     gpu_hours_per_step: float | None
@@ -59,32 +61,25 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     whether a price is older than 60 days; a date that cannot be read counts as old. A plan that
     does not run, or of which a part is left out, has no hours and no cost.
     """
-    plan = footprint.plan
+    plan, runs = footprint.plan, footprint.priced
     asked = price_of(plan)
-    runs = footprint.priced
-    seconds = footprint.step_seconds if runs else None
     before, elsewhere = pass_seconds(footprint.reference_cache)
-    step = None
-    if seconds is not None:
-        step = float(gpu_hours(plan, seconds, 0.0, elsewhere)[0])
-    low, middle, high = (
-        _taken(plan, one if runs else None, elsewhere * by)
-        for one, by in zip(run_seconds(footprint), _factors(footprint.doubt), strict=True)
-    )
+    low, middle, high = _ends_of(footprint) if runs else (UNKNOWN,) * 3
+    low_hours, hours, high_hours = (run_hours(*one[:2], plan.steps) for one in (low, middle, high))
     pass_hours = (before + plan.steps * elsewhere) * (plan.gpus - plan.rollout_gpus) / 3600
     return Cost(
-        gpu_hours_per_step=step,
+        gpu_hours_per_step=middle.step_gpu_hours,
         gpu_hours_run=middle.gpu_hours,
-        usd_per_step=_paid(step, asked.per_gpu_hour),
+        usd_per_step=_paid(middle.step_gpu_hours, asked.per_gpu_hour),
         usd_run=_paid(middle.gpu_hours, asked.per_gpu_hour),
-        hours_run=middle.hours,
-        low_hours_run=low.hours,
-        high_hours_run=high.hours,
+        hours_run=hours,
+        low_hours_run=low_hours,
+        high_hours_run=high_hours,
         low_gpu_hours_run=low.gpu_hours,
         high_gpu_hours_run=high.gpu_hours,
         low_usd_run=_paid(low.gpu_hours, asked.per_gpu_hour),
         high_usd_run=_paid(high.gpu_hours, asked.per_gpu_hour),
-        usd_reference=_paid(None if seconds is None else pass_hours, asked.per_gpu_hour),
+        usd_reference=_paid(None if hours is None else pass_hours, asked.per_gpu_hour),
         price_per_gpu_hour=asked.per_gpu_hour,
         price_low=asked.low,
         price_high=asked.high,
@@ -94,53 +89,64 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     )
 
 
-class RunSeconds(NamedTuple):
-    """Seconds of the steps of a run, each, and of all that lies before and between them.
+class Run(NamedTuple):
+    """What steps and a run take at one end; numbers, or arrays of a sweep.
 
     A run is as uncertain as its parts: what a step takes scales as published steps did, a
     checkpoint as disks do. All are at one end together, as a slow host or card is slow in all.
     """
 
-    step: float
-    between: float
+    step_seconds: Num
+    between_seconds: Num
+    """Of all that lies before and between the steps."""
+    step_gpu_hours: Num
+    gpu_hours: Num
 
 
-Bounds = tuple[RunSeconds | None, RunSeconds | None, RunSeconds | None]
+UNKNOWN = Run(None, None, None, None)
+ENDS: Mapping[str, Callable[[Any], float]] = {
+    "low": attrgetter("low"),
+    "": lambda doubt: 1.0,
+    "high": attrgetter("high"),
+}
+"""By what seconds are multiplied at each end, given their doubt; nothing between them."""
+Occasion = tuple[Num, Num, Factors | None]
+"""How often the run has it, the seconds of one, and how far those may be off."""
 
 
-def run_seconds(footprint: Footprint) -> Bounds:
-    """The least, the estimate and the most; None where nobody knows."""
-    step, doubt = footprint.step_seconds, footprint.doubt
-    if step is None:
-        return None, None, None
-    found = RunSeconds(step, seconds_between_steps(footprint))
-    if doubt is None:
-        return None, found, None
-    before, _ = pass_seconds(footprint.reference_cache)
-    occasional = footprint.occasional
-    low = before * doubt.low + sum(one.occasions * (one.low_seconds or 0.0) for one in occasional)
-    high = before * doubt.high + sum(
-        one.occasions * (one.high_seconds or 0.0) for one in occasional
-    )
-    return RunSeconds(step * doubt.low, low), found, RunSeconds(step * doubt.high, high)
+def run_at(
+    end: str,
+    plan: Plan,
+    step_seconds: Num,
+    passes: tuple[Num, Num],
+    occasions: Iterable[Occasion],
+    doubt: Factors | None,
+) -> Run:
+    """A run at one of :data:`ENDS`; ``passes`` as :func:`pass_seconds` gives them."""
+    by = ENDS[end](doubt)
+    before, elsewhere = (each * by for each in passes)
+    between = before + sum(count * each * ENDS[end](own) for count, each, own in occasions)
+    step, run = gpu_hours(plan, step_seconds * by, between, elsewhere)
+    return Run(step_seconds * by, between, step, run)
 
 
-class _Taken(NamedTuple):
-    """Hours of a run, and those of all its GPUs; None where nobody knows."""
-
-    hours: float | None
-    gpu_hours: float | None
+def run_hours(step_seconds: Any, between_seconds: Any, steps: int) -> Any:
+    """Hours of a run: a number, or an array of them; None where nobody knows."""
+    return None if step_seconds is None else (step_seconds * steps + between_seconds) / 3600
 
 
-def _taken(plan: Plan, run: RunSeconds | None, elsewhere: float) -> _Taken:
-    if run is None:
-        return _Taken(None, None)
-    _, hours = gpu_hours(plan, run.step, run.between, elsewhere)
-    return _Taken((run.step * plan.steps + run.between) / 3600, float(hours))
-
-
-def _factors(doubt: Factors | None) -> tuple[float, float, float]:
-    return (1.0, 1.0, 1.0) if doubt is None else (doubt.low, 1.0, doubt.high)
+def _ends_of(footprint: Footprint) -> Iterator[Run]:
+    """The least, the estimate and the most; unknown where nobody knows."""
+    doubt = footprint.doubt
+    occasions = [
+        (one.occasions, one.seconds, one.doubt or doubt) for one in footprint.occasional
+    ]
+    for end in ENDS:
+        if footprint.step_seconds is None or (end and doubt is None):
+            yield UNKNOWN
+        else:
+            passes, step = pass_seconds(footprint.reference_cache), footprint.step_seconds
+            yield run_at(end, footprint.plan, step, passes, occasions, doubt)
 
 
 class HourlyPrice(NamedTuple):

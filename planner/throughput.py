@@ -103,11 +103,11 @@ def _yielded(footprint: Footprint) -> Iterator[Figure]:
 def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
     plan = footprint.plan
     _, elsewhere = pass_seconds(footprint.reference_cache)
-    training, doubt = plan.gpus - plan.rollout_gpus, _straight(footprint.doubt)
+    training, doubt = plan.gpus - plan.rollout_gpus, footprint.doubt
     step = _figure(
         "gpu_hours_per_step",
         STEP_GPU_HOURS,
-        doubt,
+        None if doubt is None else (doubt.low, doubt.high),
         step_seconds=footprint.step_seconds,
         gpus=plan.gpus,
         elsewhere_seconds=elsewhere,
@@ -157,10 +157,6 @@ def read_run(paid: Cost) -> str:
         for hours in (paid.low_hours_run, paid.high_hours_run)
     )
     return read_seconds_between(3600 * paid.hours_run, low, high)
-
-
-def _straight(doubt: Factors | None) -> Bounds:
-    return None if doubt is None else (doubt.low, doubt.high)
 
 
 def _inverse(doubt: Factors | None) -> Bounds:

@@ -31,12 +31,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 
 HEIGHT = {part: height for height, floor in enumerate(FLOORS) for part in floor}
 
-TYPED = (
-    {f"planner.sampling.{name}" for name in ("derived", "model", "plan", "rules")},
-    {f"planner.search.{name}" for name in ("queue", "staged")},
-)
-"""Modules of one folder in a circle: a sampling plan is held to rules over its own fields, and a
-search's queues read the search; what closes each circle is imported for its type alone."""
+TYPED = ({f"planner.sampling.{name}" for name in ("derived", "model", "plan", "rules")},)
+"""Modules of one folder in a circle: a sampling plan is held to rules over its own fields; what
+closes the circle is imported for its type alone."""
 
 REGISTRY = "registry"
 """The one that finds modules by their names, so that what it names is no arrow of its own."""

@@ -29,10 +29,6 @@ def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
     return Advice(footprint).singles[:most]
 
 
-def silent() -> None:
-    """Tells nobody about progress."""
-
-
 class Advice:
     """Advice on a footprint's plan.
 
@@ -48,7 +44,7 @@ class Advice:
         self,
         footprint: Footprint,
         judge: Judge | None = None,
-        progress: Callable[[], None] = silent,
+        progress: Callable[[], None] = lambda: None,
         refused: Refused = nothing,
     ) -> None:
         given = judge or (lambda plan: estimate(plan, holding(footprint.speeds, plan)))
@@ -66,11 +62,6 @@ class Advice:
     def knows(self, *parts: str) -> bool:
         """Whether these parts are worked out already."""
         return self.__dict__.keys() >= set(parts)
-
-    @property
-    def judged(self) -> int:
-        """Plans estimated so far."""
-        return self._trying.judged
 
     @cached_property
     def ways(self) -> tuple[Suggestion, ...]:

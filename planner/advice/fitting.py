@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ def ways(trying: Trying) -> tuple[Suggestion, ...]:
         return ()
     base, made = begun
     kept = _search(trying, base, made, KEEPS)
-    found = [kept, *(() if _fits(kept) else _others(trying, base))]
+    found = [kept, *(() if kept is not None and kept.fits else _others(trying, base))]
     each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
     return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
 
@@ -111,7 +112,7 @@ def kept(trying: Trying) -> Suggestion | None:
     """The best way that keeps weights, responses and GPUs; None where none of those fits."""
     begun = _begun(trying, KEEPS)
     found = None if begun is None else _search(trying, *begun, KEEPS)
-    return found if _fits(found) and found is not None and found.keeps else None
+    return found if found is not None and found.fits and found.keeps else None
 
 
 def _begun(
@@ -149,7 +150,9 @@ def pairs(trying: Trying, made: Sequence[Suggestion], most: int = 3) -> tuple[Su
         return ()
     limit = min((_price(before, [one]) for one in made if one.fits), default=inf)
     two = [one for one in _combined(before, made) if len(one.edits) == 2 and one.cost < limit]
-    likely = sorted((one for one in two if one.needs_bytes <= before.budget_bytes), key=_cost)
+    likely = sorted(
+        (one for one in two if one.needs_bytes <= before.budget_bytes), key=attrgetter("cost")
+    )
     tried = (trying.edited(*one.edits) for one in likely[:VERIFIED])
     found = [one for one in tried if one is not None and one.fits]
     return tuple(sorted(found, key=lambda one: not one.keeps)[:most])
@@ -170,7 +173,7 @@ def trades(
     two = [pair for pair in product(savers, beyond) if not pair[0].changes.keys() & pair[1].changes]
     foreseen = [_traded(trying.before, *pair) for pair in two]
     able = [one for one in foreseen if one.needs_bytes <= trying.before.budget_bytes]
-    likely = [one for one in sorted(able, key=_cost) if one.cost < 0][:VERIFIED]
+    likely = [one for one in sorted(able, key=attrgetter("cost")) if one.cost < 0][:VERIFIED]
     made_so = [trying.edited(*one.edits) for one in likely]
     found = [one for one in made_so if one and one.fits and one.seconds.sign == "less"]
     return tuple(sorted(found, key=lambda one: one.step_seconds or 0.0)[:most])
@@ -187,10 +190,6 @@ def _traded(before: Outcome, saver: Suggestion, faster: Suggestion) -> _Foreseen
 def _others(trying: Trying, base: tuple[Edit, ...]) -> tuple[Suggestion | None, ...]:
     made = singles(trying, base, helping=True)
     return tuple(_search(trying, base, made, kinds) for kinds in (TRAINING, MORE))
-
-
-def _fits(found: Suggestion | None) -> bool:
-    return found is not None and found.fits
 
 
 def starting(trying: Trying) -> dict[tuple[Edit, ...], Suggestion]:
@@ -237,7 +236,9 @@ def _search(
         if mends:
             return _polished(trying, min(mends, key=lambda one: _price(start, [one])))
         foreseen = _combined(start, allowed)
-        likely = sorted((one for one in foreseen if one.needs_bytes <= budget), key=_cost)
+        likely = sorted(
+            (one for one in foreseen if one.needs_bytes <= budget), key=attrgetter("cost")
+        )
         for one in likely[:VERIFIED]:
             found = trying.edited(*base, *one.edits)
             if found is not None and found.fits:
@@ -252,10 +253,6 @@ def _search(
             break
         best, base = closest, closest.edits
     return None if best is None else _polished(trying, best)
-
-
-def _cost(one: _Foreseen) -> float:
-    return one.cost
 
 
 def _combined(start: Outcome, made: Sequence[Suggestion]) -> list[_Foreseen]:

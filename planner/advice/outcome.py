@@ -6,8 +6,9 @@ phases that both plans share to the second are as wrong in one as in the other, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Literal, NamedTuple
 
 from planner.cost import cost
@@ -162,13 +163,14 @@ def seconds_between(before: Outcome, after: Outcome) -> Difference:
     return Difference(now - was, sign, _apart(*_differing(before, after)))
 
 
-Ends = tuple[float | None, float | None]
+Ends = tuple[float, float]
+"""Least and most; NaN of what nobody knows, which is apart from nothing."""
 
 
 def _differing(before: Outcome, after: Outcome) -> tuple[Ends, Ends]:
     """Least and most seconds of both, of the phases that differ; of whole steps that overlap."""
     plans = (before.plan, after.plan)
-    whole = (before.low_seconds, before.high_seconds), (after.low_seconds, after.high_seconds)
+    whole = _sums([before]), _sums([after])
     if any(plan.rollout_overlap in OVERLAPPED for plan in plans):
         return whole
     old, new = ({(one.name, one.rank): one for one in each.levels} for each in (before, after))
@@ -178,20 +180,16 @@ def _differing(before: Outcome, after: Outcome) -> tuple[Ends, Ends]:
     return _sums([old[key] for key in changed]), _sums([new[key] for key in changed])
 
 
-def _sums(levels: list[Level]) -> Ends:
-    lows = [one.low_seconds for one in levels]
-    highs = [one.high_seconds for one in levels]
-    if None in lows or None in highs:
-        return None, None
-    return sum(map(float, filter(None, lows))), sum(map(float, filter(None, highs)))
+def _sums(of: Sequence[Level | Outcome]) -> Ends:
+    return sum(_known(one.low_seconds) for one in of), sum(_known(one.high_seconds) for one in of)
+
+
+def _known(figure: float | None) -> float:
+    return nan if figure is None else figure
 
 
 def _apart(one: Ends, other: Ends) -> bool:
-    if None in one or None in other:
-        return False
-    (low, high), (least, most) = one, other
-    assert low is not None and high is not None and least is not None and most is not None
-    return low > most or least > high
+    return one[0] > other[1] or other[0] > one[1]
 
 
 def usd_between(before: Outcome, after: Outcome) -> Difference:
@@ -204,7 +202,8 @@ def usd_between(before: Outcome, after: Outcome) -> Difference:
     if alike:
         sure = seconds_between(before, after).sure
     else:
-        sure = _apart((before.low_usd, before.high_usd), (after.low_usd, after.high_usd))
+        ends = [(_known(one.low_usd), _known(one.high_usd)) for one in (before, after)]
+        sure = _apart(*ends)
     return Difference(now - was, sign, sign == "same" or sure)
 
 

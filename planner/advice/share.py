@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.advice.edits import Edit, share_title, spread_title
 from planner.advice.outcome import Outcome
-from planner.advice.suggestion import Read, Suggestion, Trying
+from planner.advice.suggestion import Read, Suggestion, Trying, merged
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan, try_plan
@@ -248,7 +248,4 @@ def _edits(plan: Plan, over: int, share: float) -> tuple[Edit, ...]:
 
 
 def _changed(plan: Plan, made: tuple[Edit, ...]) -> Plan | None:
-    values = plan.model_dump()
-    for edit in made:
-        values.update(edit.changes)
-    return try_plan(values)[0]
+    return try_plan({**plan.model_dump(), **merged(made)})[0]

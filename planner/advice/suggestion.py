@@ -72,11 +72,6 @@ class Suggestion:
         return self.kind in KEEPS
 
     @property
-    def device_bytes(self) -> int:
-        """The peak after it."""
-        return self.after.device_bytes
-
-    @property
     def saved_bytes(self) -> int:
         """Of the peak; below zero where it adds."""
         return self.before.device_bytes - self.after.device_bytes
@@ -246,8 +241,3 @@ class Trying:
         other = Trying(outcome, self._judge, self._progress, self._refused)
         other._found = self._found
         return other
-
-    @property
-    def judged(self) -> int:
-        """Plans that were estimated, the given one included."""
-        return len(self._found)

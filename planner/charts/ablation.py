@@ -5,6 +5,7 @@ Imports no Streamlit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
@@ -36,23 +37,26 @@ def height(changes: int) -> int:
     return ROW * changes + AROUND
 
 
-def bars(names: list[str], values: list[float], read: list[str], said: list[str]) -> pd.DataFrame:
+def bars(
+    names: list[str], values: list[float], size: float, read: Callable[[float], str]
+) -> pd.DataFrame:
     """Rows of :func:`ablation`.
 
     Args:
         names: of the plan, then of the changes.
         values: the figure of each.
-        read: those figures as they are read.
-        said: their difference to the plan's as it is read; the first is not used.
+        size: of the axis's unit.
+        read: a figure as it is read.
     """
     plan, *others = values
     rows = []
-    for name, value, now, change in zip(names[1:], others, read[1:], said[1:], strict=True):
-        kind = "less" if value < plan else "more"
+    for name, value in zip(names[1:], others, strict=True):
+        kind, sign = ("more", "+") if value > plan else ("less", "−")
+        text = f"{sign}{read(abs(value - plan))} ({read(value)})"
         if abs(value - plan) <= LEAST * plan:
-            kind = "nothing"
-        text = "no change" if kind == "nothing" else f"{change} ({now})"
-        rows.append({"name": name, "plan": plan, "value": value, "kind": kind, "text": text})
+            kind, text = "nothing", "no change"
+        row = {"name": name, "plan": plan / size, "value": value / size}
+        rows.append({**row, "kind": kind, "text": text})
     return pd.DataFrame(rows)
 
 

@@ -37,15 +37,24 @@ class WatchedPlan:
 class Begun:
     """One combination of a sweep as far as all that its scene is made of."""
 
-    def __init__(self, plan: Any, seen: WatchedPlan, facts: Facts, memory: Memory) -> None:
-        self.plan, self.seen, self.facts, self.memory = plan, seen, facts, memory
+    def __init__(self, plan: Any, varying: Collection[str], facts: Facts, past: Past) -> None:
+        """It shares a ``past`` with the others of its sweep.
+
+        ``varying`` are the fields in which combinations differ; all others have one value, or one
+        array, in the whole sweep.
+        """
+        self.plan, self.facts, self.memory = plan, facts, Memory(past)
+        self.seen: Any = WatchedPlan(plan, varying, self.memory)
+        self.alone: Any = WatchedPlan(plan.plan, varying, self.memory)
+        """The plan of the grid, without its arrays."""
+        self.memory.values.read = self.read
         self.q: Quantities
         self.models: tuple[ModelSetup, ...]
         self.roles: Mapping[str, Role]
 
     def make(self) -> None:
         """Its numbers, models and roles."""
-        memory, seen = self.memory, cast("Any", self.seen)
+        memory, seen = self.memory, self.seen
         self.q = memory.ask((quantities,), lambda: quantities(seen))
         self.models = memory.ask((models_of,), lambda: models_of(seen))
         known = watched_facts(self.facts, memory, OF_FACTS)
@@ -154,18 +163,6 @@ class WatchedRoles(Mapping[str, Role]):
         return len(self._roles)
 
 
-def begin(plan: Any, varying: Collection[str], facts: Facts, past: Past) -> Begun:
-    """A combination that shares a ``past`` with the others of its sweep.
-
-    ``varying`` are the fields in which combinations differ; all others have one value, or one
-    array, in the whole sweep.
-    """
-    memory = Memory(past)
-    begun = Begun(plan, WatchedPlan(plan, varying, memory), facts, memory)
-    memory.values.read = begun.read
-    return begun
-
-
 def watched_scene(begun: Begun, varying: Varying) -> Scene:
     """The scene of a combination, which notes what is read of it that varies."""
     memory, vary = begun.memory, bool(varying["models"])
@@ -176,7 +173,7 @@ def watched_scene(begun: Begun, varying: Varying) -> Scene:
     models.memory = memory if vary else None
     q: Any = Watched(begun.q, memory, "q", varying=varying["q"])
     return Scene(
-        setup=Setup(plan=cast("Any", begun.seen), q=q, models=models),
+        setup=Setup(plan=begun.seen, q=q, models=models),
         facts=watched_facts(begun.facts, memory, varying["facts"], varying["gpu"]),
         roles=WatchedRoles(begun.roles, memory, varying["role"], vary),
         memory=memory,

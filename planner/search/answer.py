@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from planner.cost import run_hours
 from planner.estimate import estimate
 from planner.launch.export import following, obstacles
 from planner.launch.launch import CannotExpress
@@ -15,7 +17,7 @@ from planner.plan.facts import holding
 from planner.plan.frameworks import exported
 from planner.search.check import lead
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
-from planner.search.judging import Judge, rows_of, run_hours
+from planner.search.judging import Judge, rows_of
 from planner.search.misses import misses
 from planner.search.options import space_of
 from planner.search.pool import MOST_GIVEN_UP, Candidate, Pool
@@ -240,24 +242,25 @@ def _ties(
     plan: Plan, space: Space, pool: Pool, winners: Mapping[Name, Candidate]
 ) -> tuple[Tie, ...]:
     """Other plans whose interval meets the winner's, one for each that a person tells apart."""
-    found: list[Tie] = []
-    for name, winner in winners.items():
-        own = _made(space, winner)
-        seen = {tuple(getattr(own, field) for field in APART)}
-        for one in pool.best[name]:
-            if not _meets(one, winner, pool.wish.goal):
-                continue
-            made = _made(space, one)
-            if space.framework and obstacles(made, space.framework):
-                continue
-            key = tuple(getattr(made, field) for field in APART)
-            if key in seen or len(found) >= MOST_TIES * len(winners):
-                continue
-            seen.add(key)
-            found.append(_tie(plan, name, made, one, winner))
-            if sum(tie.of == name for tie in found) >= MOST_TIES:
-                break
-    return tuple(found)
+    goal = pool.wish.goal
+    return tuple(
+        _tie(plan, name, made, one, winner)
+        for name, winner in winners.items()
+        for made, one in islice(_tied(space, pool.best[name], winner, goal), MOST_TIES)
+    )
+
+
+def _tied(
+    space: Space, ranked: Sequence[Candidate], winner: Candidate, goal: str
+) -> Iterator[tuple[Plan, Candidate]]:
+    seen = {tuple(getattr(_made(space, winner), field) for field in APART)}
+    for one in (each for each in ranked if _meets(each, winner, goal)):
+        made = _made(space, one)
+        key = tuple(getattr(made, field) for field in APART)
+        if key in seen or (space.framework and obstacles(made, space.framework)):
+            continue
+        seen.add(key)
+        yield made, one
 
 
 def _meets(one: Candidate, winner: Candidate, goal: str) -> bool:

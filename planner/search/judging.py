@@ -5,9 +5,9 @@ The one place where a search asks for estimates by the thousand. Imports no pand
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ Combinations = Sequence[Mapping[str, Any]]
 Arrays = Mapping[str, Sequence[Any]]
 PHASE = "phase: "
 """Begins the name of a column with a phase's device bytes."""
-
-HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +53,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.combination)
 
-    def hours(self, steps: int) -> Array:
-        """Of each row's run of so many steps, and of what comes before and between them."""
-        found: Array = run_hours(self.seconds, self.between_seconds, steps)
-        return found
-
-    def most_hours(self, steps: int) -> Array:
-        """The same at the slow end of both; NaN where nobody knows it."""
-        found: Array = run_hours(self.high_seconds, self.high_between_seconds, steps)
-        return found
-
     def at(self, which: Array) -> Rows:
         """The rows of a mask or of numbers."""
         return made((getattr(self, name)[which] for name in FIGURES), self.phases)
-
-
-def run_hours(seconds: Any, between_seconds: Any, steps: int) -> Any:
-    """Hours of a run: a number, or an array of them."""
-    return (seconds * steps + between_seconds) / HOUR
 
 
 FIGURES = tuple(one.name for one in fields(Rows) if one.name != "phases")
@@ -99,13 +82,8 @@ def _with_phases(rows: Rows, names: tuple[str, ...]) -> Rows:
     return replace(rows, phase_bytes=sizes, phases=names)
 
 
-class Judge(Protocol):
-    """Judges combinations here, or in other processes."""
-
-    def __call__(
-        self, plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
-    ) -> Rows:
-        """The valid rows of the combinations, numbered as they were given."""
+Judge = Callable[[Plan, Combinations, Arrays, Speeds | None], Rows]
+"""The valid rows of combinations, numbered as they were given: judged here, or by others."""
 
 
 def rows_of(

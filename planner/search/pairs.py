@@ -8,21 +8,18 @@ judged whole (``tests/search`` holds the winner against every combination).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.cost import gpu_hours, price_of
 from planner.plan.altered import altered
 from planner.search.judging import Array, Arrays, Rows
-from planner.search.space import Option
+from planner.search.pool import Pool
+from planner.search.space import Option, Space
 from planner.search.tiers import NAMES, admitted, best, order
 from planner.totals.limits import MARGIN
-
-if TYPE_CHECKING:
-    from planner.search.staged import Staged
 
 SECONDS = 0.001
 """Relative difference of seconds below which two settings are as fast."""
@@ -156,7 +153,9 @@ class Queue:
 
     def __init__(
         self,
-        search: Staged,
+        space: Space,
+        pool: Pool,
+        judged: Callable[[Sequence[Option], Arrays], object],
         machine: Option,
         sizes: Arrays,
         trainer: Part,
@@ -166,11 +165,13 @@ class Queue:
         trainers: Sequence[Option],
         engines: Sequence[Option],
     ) -> None:
-        """``base`` is where both parts meet, which changes so many fields.
+        """``judged`` judges combinations, and has the pool take them.
 
-        ``trainers`` and ``engines`` are the options that rows are numbered by.
+        ``base`` is where both parts meet, which changes so many fields. ``trainers`` and
+        ``engines`` are the options that rows are numbered by.
         """
-        self._search, self._machine, self._sizes = search, machine, sizes
+        self._space, self._pool, self._judged = space, pool, judged
+        self._machine, self._sizes = machine, sizes
         self._options = trainers, engines
         self.trainers = {int(number) for number in trainer[0].combination}
         self.engines = {int(number) for number in engine[0].combination}
@@ -180,9 +181,9 @@ class Queue:
 
     def _fill(self, trainer: Part, engine: Part, base: Rows, of_base: int) -> None:
         pairs = paired(trainer[0], engine[0], base, trainer[1], engine[1])
-        rows, search = self._priced(pairs.rows), self._search
-        of_trainer = search.pool.of(trainer[0], *trainer[2:])
-        of_engine = search.pool.of(engine[0], *engine[2:])
+        rows, wish, steps = self._priced(pairs.rows), self._pool.wish, self._space.plan.steps
+        of_trainer = self._pool.of(trainer[0], *trainer[2:])
+        of_engine = self._pool.of(engine[0], *engine[2:])
         severity = of_trainer[0][pairs.trainer]
         changed = of_trainer[1][pairs.trainer] + of_engine[1][pairs.engine] - of_base
         sizes = {name: values[pairs.trainer] for name, values in of_trainer[2].items()}
@@ -190,11 +191,11 @@ class Queue:
             [trainer[0].combination[pairs.trainer], engine[0].combination[pairs.engine]], axis=1
         )
         for name in NAMES:
-            (fit,) = np.nonzero(admitted(name, rows, search.wish, search.space.plan.steps))
+            (fit,) = np.nonzero(admitted(name, rows, wish, steps))
             if not len(fit):
                 continue
             some = {key: values[fit] for key, values in sizes.items()}
-            lines = order(name, search.wish, rows.at(fit), some, severity[fit], changed[fit])
+            lines = order(name, wish, rows.at(fit), some, severity[fit], changed[fit])
             ranked = best(lines)
             codes = both[fit][ranked] @ np.asarray([len(self._options[1]), 1])
             _, firsts = np.unique(codes, return_index=True)
@@ -205,7 +206,7 @@ class Queue:
             ]
 
     def _priced(self, rows: Rows) -> Rows:
-        plan = altered(self._search.space.plan, self._machine)
+        plan = altered(self._space.plan, self._machine)
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows
@@ -236,10 +237,9 @@ class Queue:
                 self._taken.add(pair)
                 taken.append(pair)
         trainers, engines = self._options
-        space = self._search.space
-        combinations = space.allowed(
+        combinations = self._space.allowed(
             [{**trainers[t], **engines[e], **self._machine} for t, e in taken], self._machine
         )
         if combinations:
-            self._search.judged(combinations, self._sizes)
+            self._judged(combinations, self._sizes)
         return len(taken)

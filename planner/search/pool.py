@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.cost import run_hours
 from planner.plan import Plan
 from planner.search.found import Name
 from planner.search.judging import FIGURES, Array, Arrays, Combinations, Rows
@@ -85,7 +86,7 @@ class Pool:
             changed = changed + (array != own[name])
         if "response_tokens" in values:
             shorter = values["response_tokens"] < self.own.response_tokens
-            severity = severity + 8 * shorter
+            severity = severity + SEVERITY["response_tokens"] * shorter
         moved = [changes.get("gpu", base["gpu"]) != own["gpu"] for changes in combinations]
         sizes = {"moved": np.asarray(moved)[rows.combination]}
         for name in SIZED:
@@ -139,7 +140,7 @@ class Pool:
     def _front(
         self, level: int, rows: Rows, fit: Array, combinations: Combinations, arrays: Arrays
     ) -> None:
-        hours = rows.hours(self.plan.steps)
+        hours = run_hours(rows.seconds, rows.between_seconds, self.plan.steps)
         known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(hours[fit])]
         found = self._fronts.get(level, [])
         for which in known[_cheapest_or_fastest(rows.usd[known], hours[known])]:

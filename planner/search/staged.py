@@ -166,7 +166,9 @@ class Staged:
                 kept, held = self._best_of(own, groups.of(own), [c for c, _ in trainers], own_mesh)
                 queues.append(
                     Queue(
-                        self,
+                        space,
+                        self.pool,
+                        self.judged,
                         {**machine, **fixed},
                         {**trainer_sizes[which], **space.engine_sizes},
                         (kept, held, [c for c, _ in trainers], own_mesh),
@@ -311,7 +313,10 @@ class Staged:
             self.progress("Trying values in between", 0.95)
             best = [one for name in NAMES for one in self._leading(name, behind)]
             places = [self._place(one) for one in best]
-            chosen = {name: {self._value(one, name) for one in best} for name in space.scenario}
+            chosen = {
+                name: {one.changes.get(name, getattr(space.plan, name)) for one in best}
+                for name in space.scenario
+            }
             found = False
             for name, values in known.items():
                 some = between(values, chosen[name], FINER[name], sides(goal, name))
@@ -345,9 +350,6 @@ class Staged:
         if name != "response_tokens":
             return every
         return [{size: values[:1] for size, values in mesh.items()} for mesh in every]
-
-    def _value(self, one: Candidate, name: str) -> int:
-        return int(one.changes.get(name, getattr(self.space.plan, name)))
 
     def _place(self, one: Candidate) -> Option:
         """The machine that a candidate is of."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from planner.cost import run_hours
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
@@ -48,14 +49,14 @@ def admitted(name: Name, rows: Rows, wish: Wish, steps: int) -> Array:
     if name == "conservative":
         fits = (rows.code == 0) & (rows.high_bytes <= MARGIN * rows.budget_bytes)
         # An unknown factor is NaN, and a limit that cannot be shown to hold does not.
-        hours, usd = rows.most_hours(steps), rows.high_usd
+        times, usd = (rows.high_seconds, rows.high_between_seconds), rows.high_usd
     else:
         fits = rows.code <= (0 if name == "balanced" else 1)
-        hours, usd = rows.hours(steps), rows.usd
+        times, usd = (rows.seconds, rows.between_seconds), rows.usd
     if wish.budget_usd:
         fits = fits & (usd <= wish.budget_usd)
     if wish.deadline_hours:
-        fits = fits & (hours <= wish.deadline_hours)
+        fits = fits & (run_hours(*times, steps) <= wish.deadline_hours)
     found: Array = fits
     return found
 

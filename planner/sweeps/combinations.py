@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from planner.cautions.assumptions import left_out
-from planner.cost import gpu_hours, price_of
+from planner.cost import ENDS, price_of, run_at
 from planner.estimate import unresolved
 from planner.formulas.growth import may_grow
 from planner.formulas.held import kind_of
@@ -32,7 +32,7 @@ from planner.phases.lost_gradients import loses_gradients
 from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
+from planner.phases.watched import Begun, Varying, varying_parts, watched_scene
 from planner.plan import Plan
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
@@ -113,7 +113,7 @@ class Combinations:
         facts = self._facts_of(plan)
         if facts is None:
             return None, False
-        begun = begin(Grid(plan, self._mesh), self._varying, facts, self._past)
+        begun = Begun(Grid(plan, self._mesh), self._varying, facts, self._past)
         valid = self._valid(begun)
         if valid is False:
             return None, False
@@ -122,7 +122,7 @@ class Combinations:
 
     def _made(self, begun: Begun, valid: Num, varying: Varying) -> Combination | None:
         scene, memory, grid = watched_scene(begun, varying), begun.memory, begun.plan
-        once: Any = WatchedPlan(grid.plan, self._varying, memory)
+        once = begun.alone
         if memory.ask((uncovered,), lambda: bool(uncovered(once, scene.setup, scene.facts))):
             return None
         long = memory.ask((too_long,), lambda: too_long(once, scene.setup, scene.facts))
@@ -147,8 +147,7 @@ class Combinations:
     def _valid(self, begun: Begun) -> Num:
         """Where the rules hold: False, or True, or an array of the grid's rows."""
         memory, facts = begun.memory, begun.facts
-        seen: Any = begun.seen
-        once: Any = WatchedPlan(begun.plan.plan, self._varying, memory)
+        seen, once = begun.seen, begun.alone
         if memory.ask((fact_problems,), lambda: bool(fact_problems(once) or untrained(once))):
             return False
         rules = memory.ask((rules_of,), lambda: rules_of(seen))
@@ -263,28 +262,20 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     updates = [one.seconds for one in steps if one.kind in kinds]
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
-    between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
     whole = of_step(doubt, grid.rollout_overlap, seconds, phases)
-    least, most = between * doubt.low, between * doubt.high
     timed: dict[str, Num] = {
         one.kind.name: UNKNOWN if one.seconds is None else one.seconds for one in steps
     }
+    occasions = []
     for phase in phases:
         if phase.occasions:
             each, _ = ask(_seconds, phase.work, phase.times)
             timed[phase.kind.name] = UNKNOWN if each is None else each
-            each = phase.occasions * timed[phase.kind.name]
             own = ask(doubt_of, phase.kind, phase.times)
-            between, least, most = between + each, least + each * own.low, most + each * own.high
+            occasions.append((phase.occasions, timed[phase.kind.name], own))
     price, peak = ask(_price), ask(_peak_flops)
-    made = cast("Plan", grid)
-    step_hours, run_hours = gpu_hours(made, seconds, between, elsewhere)
-    ends = {"low": (whole.low, least), "high": (whole.high, most)}
-    bounds: dict[str, Num] = {}
-    for end, (by, around) in ends.items():
-        bounds[f"{end}_between_seconds"] = around
-        _, hours = gpu_hours(made, seconds * by, around, elsewhere * by)
-        bounds[f"{end}_gpu_hours_run"] = hours
+    of = cast("Plan", grid), seconds, ask(pass_seconds) or (UNKNOWN, UNKNOWN), occasions, whole
+    low, run, high = (run_at(end, *of) for end in ENDS)
     update = ask(doubt_of, updating[0].kind) if updating else doubt
     used = None
     if peak is not None and known and len(known) == len(updates):
@@ -296,7 +287,9 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "incomplete": bool(ask(left_out)),
         "engine_bytes": ask(_pool),
         "step_seconds": seconds,
-        "between_seconds": between,
+        "between_seconds": run.between_seconds,
+        "low_between_seconds": low.between_seconds,
+        "high_between_seconds": high.between_seconds,
         "low": whole.low,
         "high": whole.high,
         "update_low": update.low,
@@ -310,9 +303,10 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "hfu": UNKNOWN
         if used is None
         else HARDWARE_FLOPS_UTILIZATION(performed_flops=done.performed_flops, **used),
-        "gpu_hours_per_step": step_hours,
-        "gpu_hours_run": run_hours,
-        **bounds,
+        "gpu_hours_per_step": run.step_gpu_hours,
+        "gpu_hours_run": run.gpu_hours,
+        "low_gpu_hours_run": low.gpu_hours,
+        "high_gpu_hours_run": high.gpu_hours,
         "usd_per_gpu_hour": UNKNOWN if price is None else price,
         **{f"seconds: {name}": each for name, each in timed.items()},
     }

@@ -61,11 +61,7 @@ class Grid:
     def __init__(self, plan: Plan, axes: Mapping[str, Sequence[Any]] | Mesh) -> None:
         self.plan = plan
         self.mesh = axes if isinstance(axes, Mesh) else Mesh(axes)
-        self._values = dict(self.mesh.values)
-        for follower, leader in FOLLOWERS.items():
-            together = getattr(plan, follower) == getattr(plan, leader)
-            if together and leader in self._values and follower not in self._values:
-                self._values[follower] = self._values[leader]
+        self._values = followed(plan, self.mesh.values)
 
     def __getattr__(self, field: str) -> Any:
         values = self.__dict__.get("_values", {})

@@ -16,21 +16,22 @@ from planner.sweeps.combinations import Bundles, Combination
 from planner.totals.peaks import NOTHING_STOOD, Peak, of_both, standing_on
 
 Array = np.ndarray[Any, Any]
-Rows = Sequence[tuple[object, Sequence[Num]]]
-"""Numbers, some of them arrays of a mesh, by the object that has them."""
 
 
-def taken(rows: Rows, axes: int) -> Callable[[slice], Sequence[Num]]:
+def taken(rows: Sequence[Sequence[Num]], axes: int) -> Callable[[slice], Sequence[Num]]:
     """What gives some of the rows field by field, with the axis of combinations first.
 
-    The rows of one object are put into a table once; a mesh has so many axes.
+    Args:
+        rows: numbers, some of them arrays of a mesh; one that stands several times is put into a
+            table once.
+        axes: of the mesh.
     """
-    each = {id(owner): row for owner, row in rows}
+    each = {id(row): row for row in rows}
     if len(each) == 1:
-        alone = [_first(value) for value in rows[0][1]]
+        alone = [_first(value) for value in rows[0]]
         return lambda of: alone
-    places = {owner: place for place, owner in enumerate(each)}
-    which = np.array([places[id(owner)] for owner, _ in rows])
+    places = {row: place for place, row in enumerate(each)}
+    which = np.array([places[id(row)] for row in rows])
     fields = [side_by_side(column, axes) for column in zip(*each.values(), strict=True)]
     return lambda of: [values[which[of]] for values in fields]
 
@@ -58,13 +59,11 @@ class Pair:
     """Of one phase of all combinations: instants that stand on the same, and what that is."""
 
     def __init__(self, pairs: Sequence[tuple[Peak, Bundles]], axes: int) -> None:
-        self._peaks = taken([(peak, peak) for peak, _ in pairs], axes)
+        self._peaks = taken([peak for peak, _ in pairs], axes)
         most = max(len(bundles) for _, bundles in pairs)
         # Bundles by their place: those of one place are made alike, and often one number each.
         padded = [(*bundles, *(NOTHING_STOOD,) * (most - len(bundles))) for _, bundles in pairs]
-        self._stood = [
-            taken([(one, one) for one in place], axes) for place in zip(*padded, strict=True)
-        ]
+        self._stood = [taken(place, axes) for place in zip(*padded, strict=True)]
 
     def peak(self, of: slice) -> Peak:
         """The peak of some of the combinations."""

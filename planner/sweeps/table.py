@@ -7,7 +7,7 @@ switches) plan by plan. pandas is imported here only, when a sweep is made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, product
 from math import prod
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,7 +80,8 @@ def sweep(
             found.append((places.ravel(), _said(columns)))
         start += each * len(changes)
     table = _together(found, size)
-    axes = np.meshgrid(*(_values(*axis) for axis in every.items()), indexing="ij")
+    kinds = (TYPES[KINDS[field]] if field in arrays else None for field in every)
+    axes = np.meshgrid(*map(np.asarray, every.values(), kinds), indexing="ij")
     swept = dict(zip(every, map(np.ravel, axes), strict=True))
     if not table["valid"].all():
         figures = table.columns.drop("valid")
@@ -117,14 +118,8 @@ def rows(
     mesh = Mesh(arrays)
     varying = {field for changes in combinations for field in changes}
     varying |= {follower for follower, leader in FOLLOWERS.items() if leader in varying}
-    known: dict[tuple[str, Any], Any] = {}
-    found = []
-    for changes in combinations:
-        for field, value in changes.items():
-            if (field, value) not in known:
-                [known[field, value]] = checked(field, [value])
-        exact = {field: known[field, value] for field, value in changes.items()}
-        found.append(plan.model_copy(update=followed(plan, exact)))
+    exact = ({field: _exact(field, value) for field, value in one.items()} for one in combinations)
+    found = [plan.model_copy(update=followed(plan, changes)) for changes in exact]
     combined = Combinations(mesh, varying, speeds).judged_by(found)
     yield from judged(combined, mesh, phase_seconds)
 
@@ -148,6 +143,12 @@ def checked(field: str, values: Sequence[Any]) -> list[Any]:
         except ValidationError as error:
             [problem, *_] = error.errors(include_url=False)
             raise ValueError(f"{field}: {value!r}: {problem['msg']}. {remedy(field)}") from None
+    return found
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _exact(field: str, value: Any) -> Any:
+    [found] = checked(field, [value])
     return found
 
 
@@ -183,10 +184,6 @@ def _pieces(
 
 
 Columns = dict[str, Any]
-
-
-def _values(field: str, values: Sequence[Any]) -> Array:
-    return np.asarray(values, dtype=TYPES[KINDS[field]] if field in VECTOR_FIELDS else None)
 
 
 def _said(columns: Mapping[str, Any]) -> dict[str, Any]:

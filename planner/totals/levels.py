@@ -33,11 +33,6 @@ class Totals(NamedTuple):
     """Of ``allocated``, gradients before their reduction, whose stream's blocks serve no shards."""
 
     @property
-    def peak(self) -> Num:
-        """What decides which instant is a phase's peak: bytes in use, ours and the engine's."""
-        return self.requested + self.outside
-
-    @property
     def kept(self) -> Num:
         """What stays where it is from step to step, but for the optimizer's temporaries."""
         return self.parameters + self.optimizer

@@ -36,7 +36,7 @@ def test_every_suggestion_is_a_plan_whose_estimate_it_reports() -> None:
     before = estimate(TOO_LARGE)
     for suggestion in recommend(before, most=50):
         after = estimate(TOO_LARGE.changed(**suggestion.changes))
-        assert suggestion.device_bytes == after.device_bytes
+        assert suggestion.after.device_bytes == after.device_bytes
         assert suggestion.saved_bytes == before.device_bytes - after.device_bytes
         least = min(WORTH_BYTES, SAME * before.device_bytes)
         assert suggestion.saved_bytes >= least or suggestion.fits

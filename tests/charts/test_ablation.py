@@ -9,8 +9,8 @@ from planner.charts.ablation import WIDEST, ablation, bars
 ROWS = bars(
     ["the plan", "without Checkpointing", "without Sharding", "without Cache", "with Eager"],
     [52.0, 4056.0, 60.0, 52.0, 47.0],
-    ["52 GiB", "4,056 GiB", "60 GiB", "52 GiB", "47 GiB"],
-    ["", "+4,004 GiB", "+8 GiB", "+0 GiB", "−5 GiB"],
+    1.0,
+    "{:,.0f} GiB".format,
 )
 
 

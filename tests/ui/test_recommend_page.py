@@ -377,7 +377,8 @@ def test_an_edit_leaves_the_answer_and_says_whose_it_is(fake) -> None:
 def test_the_plans_report_has_the_visitors_search_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setattr(
-        "planner.ui.plan.report.download", lambda label, made, *_, **__: written.append(made())
+        "planner.ui.plan.share.download",
+        lambda label, made, name, *_, **__: name.endswith("html") and written.append(made()),
     )
     app = opened(to_text(CHEAP))
     app.switch_page("pages/plan.py").run()

@@ -67,22 +67,20 @@ def _draw(found: Ablation, footprint: Footprint, measure: str) -> None:
     if len(names) < 2:
         return
     sizes = [getattr(after, MEASURES[measure]) for _, after in found.steps]
-    read, changes = [*map(session.read, sizes)], [size - sizes[0] for size in sizes]
-    said = [f"{_sign(one)}{session.read(abs(one))}" for one in changes]
-    memory = charts.bars(names, [*map(unit.value, sizes)], read, said)
+    memory, own = charts.bars(names, sizes, unit.size_bytes, session.read), session.read(sizes[0])
     capacity = footprint.budget_bytes if measure == CARD else None
     dashed = "" if capacity is None else f"; dashed: the GPU, {session.read(capacity)}"
     left, right = st.columns(2)
     left.altair_chart(
         charts.ablation(
             memory,
-            title=f"{unit.name}; line: the plan, {read[0]}{dashed}",
+            title=f"{unit.name}; line: the plan, {own}{dashed}",
             ink=ink(),
             capacity=None if capacity is None else unit.value(capacity),
         ),
         key="ablation-memory",
         height=charts.height(len(memory)),
-        alt=f"{measure}, {read[0]} in the plan: {_alt(memory)}",
+        alt=f"{measure}, {own} in the plan: {_alt(memory)}",
     )
     times = [after.step_seconds for _, after in found.steps]
     known = [one for one in times if one is not None]
@@ -90,19 +88,13 @@ def _draw(found: Ablation, footprint: Footprint, measure: str) -> None:
         right.caption(NO_TIME)
         return
     size, name = unit_of(max(known))
-    took = [*map(read_seconds, known)]
-    said = [f"{_sign(one - known[0])}{read_seconds(abs(one - known[0]))}" for one in known]
-    seconds = charts.bars(names, [one / size for one in known], took, said)
+    seconds, took = charts.bars(names, known, size, read_seconds), read_seconds(known[0])
     right.altair_chart(
-        charts.ablation(seconds, title=f"step time, {name}; line: the plan, {took[0]}", ink=ink()),
+        charts.ablation(seconds, title=f"step time, {name}; line: the plan, {took}", ink=ink()),
         key="ablation-seconds",
         height=charts.height(len(seconds)),
-        alt=f"Step time, {took[0]} in the plan: {_alt(seconds)}",
+        alt=f"Step time, {took} in the plan: {_alt(seconds)}",
     )
-
-
-def _sign(change: float) -> str:
-    return "+" if change > 0 else "−"
 
 
 def _alt(rows: object) -> str:

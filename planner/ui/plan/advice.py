@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from planner.advice.advice import Advice
 from planner.advice.idle import together
@@ -63,15 +62,16 @@ def show(footprint: Footprint, phase: str = "") -> Callable[[], None]:
     draw = {FIT: _fit, ROOM: _room, SHARE: _share, IDLE: _idle}
 
     def finish() -> None:
-        if view == ROOM and not _wanted(place, footprint):
-            return
-        advice = compute.advice(footprint.plan)
-        if not advice.knows(*NEEDS[view]):
-            _pause()
-        if view == SINGLE:
-            _single(place, advice, phase or advice.outcome.worst)
-        else:
-            draw[view](place, advice)
+        with place:
+            if view == ROOM and not _wanted(footprint):
+                return
+            advice = compute.advice(footprint.plan)
+            if not advice.knows(*NEEDS[view]):
+                _pause()
+            if view == SINGLE:
+                _single(advice, phase or advice.outcome.worst)
+            else:
+                draw[view](advice)
 
     return finish
 
@@ -86,30 +86,29 @@ def _view(views: list[str], phase: str) -> str:
     return segments("Advice on", views, key, label_visibility="collapsed")
 
 
-def _wanted(place: DeltaGenerator, footprint: Footprint) -> bool:
+def _wanted(footprint: Footprint) -> bool:
     """What is left of the card; whether this visitor asked what it buys, once and for all.
 
     Nobody needs it to go on, and it takes as long as a page: an edit is not to pay for it unasked.
     """
     left = max(footprint.budget_bytes - footprint.device_bytes, 0)
-    with place:
-        st.markdown(
-            f"{session.read(left)} ({left / footprint.budget_bytes:.0%}) free at the peak."
-        )
-        if st.session_state.get("room wanted"):
-            return True
-        words = in_words(outcome_of(footprint), session.read)
-        if words:
-            st.markdown(said(words))
-        st.button(
-            ROOM,
-            key="use-the-room",
-            on_click=_want,
-            icon=":material/speed:",
-            type="primary",
-            help="Shows what the free memory could buy: a faster step, or fewer GPUs. Nothing "
-            "changes yet.",
-        )
+    st.markdown(
+        f"{session.read(left)} ({left / footprint.budget_bytes:.0%}) free at the peak."
+    )
+    if st.session_state.get("room wanted"):
+        return True
+    words = in_words(outcome_of(footprint), session.read)
+    if words:
+        st.markdown(said(words))
+    st.button(
+        ROOM,
+        key="use-the-room",
+        on_click=_want,
+        icon=":material/speed:",
+        type="primary",
+        help="Shows what the free memory could buy: a faster step, or fewer GPUs. Nothing "
+        "changes yet.",
+    )
     return False
 
 
@@ -123,29 +122,28 @@ def _pause() -> None:
         compute.give_way()
 
 
-def _fit(place: DeltaGenerator, advice: Advice) -> None:
+def _fit(advice: Advice) -> None:
     ways = advice.ways
-    with place:
-        if not ways:
-            st.markdown(
-                "None of the changes tried makes this plan start. **GPU options**, below, tries "
-                "every GPU."
-            )
-            return
-        if not ways[0].fits:
-            st.markdown(
-                "None of the changes tried makes this plan fit with 10% to spare; this one "
-                "comes closest."
-            )
-        for number, one in enumerate(ways):
-            first = number == 0
-            suggested.card(
-                one,
-                "make-it-fit" if first else f"way:{number}",
-                FIT if first and one.fits else "Apply",
-                _kept(one),
-                first=first,
-            )
+    if not ways:
+        st.markdown(
+            "None of the changes tried makes this plan start. **GPU options**, below, tries "
+            "every GPU."
+        )
+        return
+    if not ways[0].fits:
+        st.markdown(
+            "None of the changes tried makes this plan fit with 10% to spare; this one "
+            "comes closest."
+        )
+    for number, one in enumerate(ways):
+        first = number == 0
+        suggested.card(
+            one,
+            "make-it-fit" if first else f"way:{number}",
+            FIT if first and one.fits else "Apply",
+            _kept(one),
+            first=first,
+        )
 
 
 def _kept(one: Suggestion) -> str:
@@ -155,39 +153,37 @@ def _kept(one: Suggestion) -> str:
     return "Changes what is trained" if one.kind == "training" else "Adds GPUs"
 
 
-def _room(place: DeltaGenerator, advice: Advice) -> None:
+def _room(advice: Advice) -> None:
     used, faster, cheaper = advice.used, advice.faster, advice.cheaper
-    with place:
-        if not faster and not cheaper:
-            st.markdown("None of the changes tried makes a step faster or the run cheaper.")
-        if used is not None and len(used.edits) > 1:
-            suggested.card(used, "room-all", lead="All together", first=True)
-        suggested.cards(faster[:SHOWN], "faster")
-        suggested.cards(cheaper, "cheaper")
-        if faster and not any(one.seconds.sure for one in faster):
-            st.caption(
-                "These changes are faster by the estimate, but each gain is within the error of "
-                "the times. A trial would tell."
-            )
+    if not faster and not cheaper:
+        st.markdown("None of the changes tried makes a step faster or the run cheaper.")
+    if used is not None and len(used.edits) > 1:
+        suggested.card(used, "room-all", lead="All together", first=True)
+    suggested.cards(faster[:SHOWN], "faster")
+    suggested.cards(cheaper, "cheaper")
+    if faster and not any(one.seconds.sure for one in faster):
+        st.caption(
+            "These changes are faster by the estimate, but each gain is within the error of "
+            "the times. A trial would tell."
+        )
 
 
-def _single(place: DeltaGenerator, advice: Advice, phase: str) -> None:
+def _single(advice: Advice, phase: str) -> None:
     found, pairs = advice.singles, advice.pairs
     decides = phase == advice.outcome.worst
-    with place:
-        if decides or advice.outcome.blockers:
-            _ranked(found, pairs, advice)
-        lowering = advice.lowering(phase)
-        which = ", the peak" if decides else ""
-        if not lowering:
-            st.caption(f"No single change lowers {phase}{which}.")
-            return
-        st.markdown(f"**What lowers {phase}**{which}")
-        lines = [f"{labelled(one.title)}: {suggested.brief(one, phase)}" for one in lowering]
-        if decides:
-            st.markdown("\n".join(f"- {line}" for line in lines[: 2 * SHOWN]))
-            return
-        suggested.cards(lowering[:SHOWN], "lower")
+    if decides or advice.outcome.blockers:
+        _ranked(found, pairs, advice)
+    lowering = advice.lowering(phase)
+    which = ", the peak" if decides else ""
+    if not lowering:
+        st.caption(f"No single change lowers {phase}{which}.")
+        return
+    st.markdown(f"**What lowers {phase}**{which}")
+    lines = [f"{labelled(one.title)}: {suggested.brief(one, phase)}" for one in lowering]
+    if decides:
+        st.markdown("\n".join(f"- {line}" for line in lines[: 2 * SHOWN]))
+        return
+    suggested.cards(lowering[:SHOWN], "lower")
 
 
 def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice: Advice) -> None:
@@ -202,31 +198,29 @@ def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice
     suggested.cards(pairs, "pair")
 
 
-def _share(place: DeltaGenerator, advice: Advice) -> None:
-    with place:
-        st.markdown(said(advice.share_words(session.read)))
-        if not advice.share:
-            st.caption("No other memory share or tensor parallel size of vLLM fits here.")
-        for number, one in enumerate(advice.share):
-            room = room_of(one.after.plan)
-            seconds = one.after.step_seconds
-            step = "" if seconds is None else f", step {read_seconds(seconds)}"
-            plan = one.after.plan
-            spread = read_count(plan.rollout_tensor_parallel, "GPU")
-            suggested.card(
-                one,
-                f"share:{number}",
-                lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: can hold {room.holds:,} of "
-                f"{room.wanted:,} full-length sequences{step}",
-            )
+def _share(advice: Advice) -> None:
+    st.markdown(said(advice.share_words(session.read)))
+    if not advice.share:
+        st.caption("No other memory share or tensor parallel size of vLLM fits here.")
+    for number, one in enumerate(advice.share):
+        room = room_of(one.after.plan)
+        seconds = one.after.step_seconds
+        step = "" if seconds is None else f", step {read_seconds(seconds)}"
+        plan = one.after.plan
+        spread = read_count(plan.rollout_tensor_parallel, "GPU")
+        suggested.card(
+            one,
+            f"share:{number}",
+            lead=f"{plan.gpu_memory_utilization:.0%} of {spread}: can hold {room.holds:,} of "
+            f"{room.wanted:,} full-length sequences{step}",
+        )
 
 
-def _idle(place: DeltaGenerator, advice: Advice) -> None:
+def _idle(advice: Advice) -> None:
     found = together(advice.idle)
-    with place:
-        if not found:
-            st.markdown("Every change that is often tried does change the peak here.")
-            return
-        st.markdown("**Often tried, no help here**")
-        lines = (f"- **{name[0].upper()}{name[1:]}**: {labelled(why)}." for name, why in found)
-        st.markdown("\n".join(lines))
+    if not found:
+        st.markdown("Every change that is often tried does change the peak here.")
+        return
+    st.markdown("**Often tried, no help here**")
+    lines = (f"- **{name[0].upper()}{name[1:]}**: {labelled(why)}." for name, why in found)
+    st.markdown("\n".join(lines))

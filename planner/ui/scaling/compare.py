@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pandas as pd
 import streamlit as st
 
@@ -13,7 +11,7 @@ from planner.plan.labels import whole_subject
 from planner.plan.link import from_query_string
 from planner.plan.query import to_query_string
 from planner.ui import compute
-from planner.ui.elements import said
+from planner.ui.elements import button, said
 from planner.ui.state import address, session
 from planner.units import read_count
 from planner.wording.display import say
@@ -31,10 +29,10 @@ def second_plan(plan: Plan) -> Plan | None:
         else:
             _describe(plan, other)
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            _button("Pin this plan as B", "keep", "pin", _pin, plan)
+            button("Pin this plan as B", "pin", "keep", _pin, plan)
             if other is not None:
-                _button("Swap A and B", "swap_horiz", "swap", _swap, plan, other)
-                _button("Remove B", "close", "unpin", _set, "")
+                button("Swap A and B", "swap", "swap_horiz", _swap, plan, other)
+                button("Remove B", "unpin", "close", _set, "")
             st.text_input(
                 "Link of plan B",
                 key="pasted b",
@@ -45,10 +43,6 @@ def second_plan(plan: Plan) -> Plan | None:
         if "b error" in st.session_state:
             st.warning(said(st.session_state["b error"]), icon=":material/link_off:")
     return other
-
-
-def _button(label: str, icon: str, key: str, does: Callable[..., None], *args: Plan | str) -> None:
-    st.button(label, icon=f":material/{icon}:", key=key, on_click=does, args=args)
 
 
 def _describe(plan: Plan, other: Plan) -> None:
