@@ -59,7 +59,7 @@ def test_every_trainer_of_trl_has_the_fused_head() -> None:
         assert "add_fused_lm_head(" in source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
     code = TRL.loss_code(TRL.versions[0])
     for objective in ("cross-entropy", "policy"):
-        assert {way.path for way in code.own(objective).values()} == {"fused"}
+        assert {code.way(objective, asked).path for asked in code.own(objective)} == {"fused"}
     fused = function("trl/trainer/utils.py", "add_fused_lm_head")
     assert "entropy" in fused and code.way("policy", "fused").entropy_of == "forward"
 
