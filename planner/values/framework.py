@@ -83,8 +83,6 @@ class Framework:
     plan."""
     steps_are_ours: bool = False
     """Its steps are the methods' own, so it trains each of them; others have trainers of theirs."""
-    scores_reference_in_loss: bool = False
-    """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
     models: Callable[[Any, ModelSetup], Mapping[str, Any]] = lambda plan, model: {}
     """What its code makes of a model of a plan otherwise than the plain step: fields of it."""
     leaves_gathered: bool = False
@@ -193,6 +191,9 @@ class Trainer:
     method's own where another one's command becomes it."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
+    scores_reference_in_loss: bool = False
+    """Whether the reference scores each micro-batch inside the loss, beside what the policy saved.
+    """
     numbers_by_sequence: bool = False
     """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
     own: Any = None

@@ -75,7 +75,7 @@ def test_trl_engines_start_with_these_settings() -> None:
 
 def test_trl_scores_dpos_reference_inside_its_loss() -> None:
     assert "self.ref_model(" in function("trl/trainer/dpo_trainer.py", "_compute_loss")
-    assert TRL.scores_reference_in_loss
+    assert trainer_of("trl", "dpo").scores_reference_in_loss
 
 
 def test_trl_loads_and_shards_its_reference_so() -> None:

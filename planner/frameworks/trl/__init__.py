@@ -157,7 +157,6 @@ FRAMEWORK = Framework(
             f"Set framework_version to {NEWEST}, or liger to false.",
         ),
     ),
-    scores_reference_in_loss=True,
     autocasts_adapters=True,
     models=_models,
     units=(("embedding",), ("norm", "head")),
