@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ PLANS: Mapping[str, Mapping[str, str]] = {
     "GRPO on verl": {"method": "grpo", "framework": "verl"},
     "PPO": {"method": "ppo"},
 }
+FRAMEWORK = "planner.values.framework"
 PROGRAM = """
 import sys
 from planner import Plan, estimate
@@ -64,11 +66,18 @@ def _docstring(node: ast.AST) -> bool:
 
 
 def framework_fields() -> int:
-    """Fields that a framework can set, of its loss and its host side too."""
-    from planner.values.framework import Framework, HostSide
+    """Fields that a framework's folder can set: of whatever it makes, and of a plan's models."""
+    from planner.values import framework
     from planner.values.loss_code import LossCode
+    from planner.values.model_setup import ModelSetup
 
-    return sum(len(dataclasses.fields(kind)) for kind in (Framework, LossCode, HostSide))
+    own = [one for one in vars(framework).values() if getattr(one, "__module__", "") == FRAMEWORK]
+    kinds = [*filter(dataclasses.is_dataclass, own), LossCode]
+    folders = [*(ROOT / "planner/frameworks").glob("*/__init__.py"), Path(framework.__file__)]
+    text = "".join(path.read_text("utf-8") for path in folders)
+    keys = set(re.findall(r'"(\w+)"(?:: |\] = )', text))
+    answered = [one for one in dataclasses.fields(ModelSetup) if one.name in keys]
+    return sum(len(dataclasses.fields(kind)) for kind in kinds) + len(answered)
 
 
 def entered(name: str) -> dict[str, int]:

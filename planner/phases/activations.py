@@ -135,7 +135,7 @@ def _saved(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> 
 
 def embeds_with_gradient(scene: Scene, role: Role) -> bool:
     """Whether gradients go through all layers, to an embedding's output that is a leaf."""
-    return role.adapters > 0 and scene.framework.embeds_with_gradient
+    return role.adapters > 0 and "embeddings" in scene.setup[role.name].requires_gradients
 
 
 def leaf_inputs(role: Role) -> int:
@@ -189,7 +189,7 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     backward the layers' are counted with what they save; the head saves its own.
     """
     precision = scene.precision
-    requires = scene.setup[role.name].requires_gradients
+    requires = "weights" in scene.setup[role.name].requires_gradients
     frozen = role.answers_frozen and not requires
     if role.adapters and precision == "autocast-bf16":
         # A frozen weight's copy is in no cache: the head's is kept for the pass back through it.

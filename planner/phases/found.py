@@ -43,7 +43,7 @@ def scored_before(scene: Scene) -> bool:
 
 def in_update(scene: Scene) -> bool:
     """Whether the loss scores the reference, in a forward of its own between policy's passes."""
-    return scene.framework.scores_reference_in_loss and method_of(scene.plan).held_to_reference
+    return trainer_for(scene.plan).scores_reference_in_loss
 
 
 @once

@@ -74,7 +74,7 @@ def left(scene: Scene, role: Role) -> Bundle:
 @once
 def earlier(scene: Scene, role: Role) -> Bundle:
     """What the micro-batch before has left while this one goes forward, as :func:`left`."""
-    if not (scene.framework.embeds_with_gradient and role.adapters):
+    if not role.adapters or "embeddings" not in scene.setup[role.name].requires_gradients:
         return ()
     tokens, hidden, again = scene.q.micro_tokens, role.arch.hidden, scene.q.micro_batches - 1
     width = scene.embedding_bytes(role)

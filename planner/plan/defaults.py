@@ -69,7 +69,11 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
     if varied := _method(values).variations.get(str(values.get("variation"))):
         usual |= varied.defaults
     usual |= model_defaults({**usual, **values}, MODEL)
-    _fill_reference(values, {**usual, **values})
+    method, known = _method(values), {**usual, **values}
+    if not method.held_to_reference and known.get(method.kl_field, "none") == "none":
+        values.setdefault("reference", "none")
+    if known.get("finetuning", "full") in ("lora", "qlora"):
+        values.setdefault("reference", "adapter-disabled")
     for field, value in usual.items():
         values.setdefault(field, value)
     values.setdefault("reference", "copy")
@@ -92,15 +96,6 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
         whole = outside or values.get("finetuning") == "qlora"
         many = "ddp" if whole else "fsdp2"
         values.setdefault("sharding", "none" if gpus - taken <= 1 else many)
-
-
-def _fill_reference(values: dict[str, Any], usual: Mapping[str, Any]) -> None:
-    """None where nothing compares with it, and of adapters their base; else what is usual."""
-    method = _method(values)
-    if not method.held_to_reference and usual.get(method.kl_field, "none") == "none":
-        values.setdefault("reference", "none")
-    if usual.get("finetuning", "full") in ("lora", "qlora"):
-        values.setdefault("reference", "adapter-disabled")
 
 
 def _fill_by_finetuning(values: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.values.framework import Framework
-from planner.values.loss_code import CROSS_ENTROPY, POLICY, LossCode, Way
+from planner.values.loss_code import CROSS_ENTROPY, WAYS, LossCode, Way
 
 
 def way_of(plan: Plan) -> Way:
@@ -59,7 +59,7 @@ def foreign(plan: Plan, framework: Framework | None = None) -> str:
     if plan.logits in code.own(method_of(plan).objective):
         return code.told.get(plan.logits, "")
     older = code.told.get(plan.logits, "as the plan names it")
-    itself = ", or ".join(dict.fromkeys(way.called for way in code.own(POLICY).values()))
+    itself = ", or ".join(dict.fromkeys(WAYS[name].called for name in code.paths.values()))
     return f"{_words(plan)}, {older}; {framework.label} {version} itself would take {itself}"
 
 

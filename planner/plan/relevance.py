@@ -213,8 +213,9 @@ def _rules(plan: Plan) -> Iterator[NoEffect]:
     yield from method_of(plan).without_effect
     yield from _of_other_methods(plan.method)
     yield from ALWAYS
-    own = framework_named(plan.framework).rules
-    yield from (rule for rule in own if isinstance(rule, NoEffect))
+    for rule in framework_named(plan.framework).rules:
+        if isinstance(rule, NoEffect):
+            yield rule
 
 
 def without_effect(plan: Plan) -> dict[str, str]:

@@ -74,7 +74,8 @@ class Setup:
     def offload_stash(self) -> int:
         """Offloaded tensors that a forward still has on the GPU; accelerate's FSDP2 keeps none."""
         by_trainer = sharding_of(self.plan).fsdp != 2
-        return framework_named(self.plan.framework).offload_stash if by_trainer else 1
+        pinned = framework_named(self.plan.framework).pinned
+        return pinned.get("activations", 1) if by_trainer else 1
 
     @property
     def precision(self) -> str:

@@ -83,8 +83,6 @@ class Framework:
     plan."""
     steps_are_ours: bool = False
     """Its steps are the methods' own, so it trains each of them; others have trainers of theirs."""
-    scores_reference_in_loss: bool = False
-    """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
     models: Callable[[Any, ModelSetup], Mapping[str, Any]] = lambda plan, model: {}
     """What its code makes of a model of a plan otherwise than the plain step: fields of it."""
     leaves_gathered: bool = False
@@ -102,15 +100,8 @@ class Framework:
     """Whole tensors of experts, which are no modules, get no adapters."""
     numbers_rows: bool = False
     """Every row comes with positions of its own, so rotary tables are as many as rows."""
-    embeds_with_gradient: bool = False
-    """The embedding's output requires a gradient below adapters, checkpointed or not.
-
-    It is a leaf of the graph, and stays with its gradient until the next micro-batch goes backward.
-    """
     decays_weights: bool = False
     """Its optimizers decay weights unless told otherwise."""
-    offload_stash: int = 1
-    """Offloaded tensors that its trainer still has on the GPU while a forward runs."""
     widens_moments_of_embeddings: bool = False
     """8-bit optimizers of bitsandbytes are asked for fp32 moments of embeddings."""
     reduces_once_an_update: bool = False
@@ -142,9 +133,10 @@ class Framework:
     """Python processes without a card: of a ``run``, and those that score a ``reward`` as soon as a
     response has ended, shared by its nodes; and of each engine that has processes of its own, by a
     plan's ``rollout``. An engine that is not listed is part of the rank's process."""
-    pinned: frozenset[str] = frozenset()
-    """What is copied to host RAM without blocking, into pinned buffers: what waits
-    ``between-phases``, offloaded ``activations``."""
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    """What is copied to host RAM without blocking, into pinned buffers (what waits
+    ``between-phases``, offloaded ``activations``), and how many tensors of it that its trainer
+    still has on the GPU while a forward runs."""
     copies: Callable[[Any, Num, bool], tuple[Num, Num]] = read_by_first
     """Copies of a model's weights in a node's RAM while its ranks read and convert them, and at
     most; of a plan, its ranks on the node, and whether the head is the embedding."""
@@ -152,9 +144,8 @@ class Framework:
     """What it writes: what is trained; with it the optimizer's state and all that the sharding
     itself writes, made whole on rank 0; or each rank's shards of weights and optimizer."""
     words: Mapping[str, Word] = field(default_factory=dict)
-    """What it calls a plan's fields, where it has words of its own."""
-    beside: Mapping[str, Word] = field(default_factory=dict)
-    """What it calls settings that no plan has, which people look for all the same."""
+    """What it calls a plan's fields, where it has words of its own, and settings that no plan has,
+    which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
 
@@ -200,6 +191,9 @@ class Trainer:
     method's own where another one's command becomes it."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
+    scores_reference_in_loss: bool = False
+    """Whether the reference scores each micro-batch inside the loss, beside what the policy saved.
+    """
     numbers_by_sequence: bool = False
     """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
     own: Any = None

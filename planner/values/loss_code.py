@@ -118,12 +118,11 @@ class LossCode:
     """What is said of a plan's ``logits``: of its own, what that is planned as; of others, how old
     a release had it."""
 
-    def own(self, objective: str) -> Mapping[str, Way]:
+    def own(self, objective: str) -> Mapping[str, str]:
         """The ways that it has for a loss, by what a plan's ``logits`` says."""
-        found = {logits: WAYS[name] for logits, name in self.paths.items()}
         if objective != CROSS_ENTROPY:
-            return found
-        return {logits: way for logits, way in found.items() if not way.policies_only}
+            return self.paths
+        return {of: name for of, name in self.paths.items() if not WAYS[name].policies_only}
 
     def way(self, objective: str, logits: str) -> Way:
         """The way that runs where a plan's ``logits`` asks for this path: a named loss is made.
@@ -133,7 +132,8 @@ class LossCode:
         """
         if logits not in PATHS:
             raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {logits!r}")
-        return self.own(objective).get(logits, WAYS[logits])
+        found = WAYS[self.paths.get(logits, logits)]
+        return WAYS[logits] if objective == CROSS_ENTROPY and found.policies_only else found
 
 
 AS_NAMED = LossCode(paths={path: path for path in PATHS})

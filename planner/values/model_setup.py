@@ -53,9 +53,10 @@ class ModelSetup:
     """Its attention, by a plan's name of it."""
     liger: bool = False
     """Liger's kernels run in it."""
-    requires_gradients: bool = False
-    """What answers as the reference requires gradients though nothing trains it, so that autocast
-    caches copies of its weights, too."""
+    requires_gradients: frozenset[Literal["weights", "embeddings"]] = frozenset()
+    """Of it though nothing trains that: ``weights`` while they answer as the reference, of which
+    autocast caches copies then; the embedding's output below adapters, checkpointed or not, which
+    is a leaf and stays with its gradient until the next micro-batch goes backward."""
     spread: Literal["layers", "whole", "not"] = "layers"
     """FSDP has a unit for each layer; or one of all, which a forward gathers whole; or none."""
     waits: Place = "gpu"

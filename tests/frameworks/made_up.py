@@ -15,6 +15,13 @@ FOLDER = "planner/frameworks/made_up"
 OTHERWISE = '''
 from dataclasses import replace
 
+
+def wide(plan, model):
+    if model.trained and plan.finetuning == "full":
+        return {}
+    return {"stored": "fp32", "autocast": model.trained and plan.sharding == "none"}
+
+
 FRAMEWORK = replace(
     FRAMEWORK,
     loss={
@@ -23,7 +30,7 @@ FRAMEWORK = replace(
             paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
         )
     },
-    base_in_master_dtype=True,
+    models=wide,
     autocasts_adapters=True,
     reduces_once_an_update=True,
 )

@@ -81,9 +81,9 @@ def test_the_estimate_has_the_trainers_stash() -> None:
         return {term.name: int(term.bytes) for term in found.terms if not term.host}
 
     kept = OffloadActivations.__init__.__kwdefaults__ or {}
-    assert (kept.get("max_fwd_stash_size") or 5) == FRAMEWORK.offload_stash
+    assert (kept.get("max_fwd_stash_size") or 5) == FRAMEWORK.pinned["activations"]
     forward, backward = bytes_of("policy forward"), bytes_of("policy backward")
-    assert forward["checkpointed layer inputs"] == FRAMEWORK.offload_stash * one
+    assert forward["checkpointed layer inputs"] == FRAMEWORK.pinned["activations"] * one
     assert forward["embeddings of the backward before, and their gradient"] == 2 * one
     assert backward["checkpointed layer inputs"] == one
     assert backward["brought back for the layer above"] == 2 * one  # the final norm's, in fp32

@@ -137,7 +137,7 @@ def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
     reference = models.get("reference")
     if plan.liger and reference and not reference.liger:
         yield f"The reference ran with Liger's kernels too; {label} patches only the trained model."
-    if reference and reference.requires_gradients and models["policy"].autocast:
+    if reference and "weights" in reference.requires_gradients and models["policy"].autocast:
         yield (
             f"{label} does not freeze its reference, so autocast caches its weights; {OURS} "
             "freezes the reference."

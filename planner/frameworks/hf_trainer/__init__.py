@@ -47,8 +47,7 @@ FRAMEWORK = Framework(
     "ForCausalLMLoss; accelerate 1.15.0, accelerator.py, prepare_model",
     loss={VERSION: LossCode(paths={"full": "whole rows"})},
     defaults=_defaults,
-    words=WORDS,
-    beside=BESIDE,
+    words={**BESIDE, **WORDS},
     batch_options=batch_options,
     rules=(
         Rule(

@@ -64,7 +64,7 @@ def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
     trained model; a reference that stands by then has none.
     """
     sharding, full = sharding_of(plan), plan.finetuning == "full"
-    found = {**loaded_narrow(plan, model), "requires_gradients": True}
+    found = {**loaded_narrow(plan, model), "requires_gradients": frozenset({"weights"})}
     if model.trained:
         return found
     wide = plan.master_dtype == "fp32" and sharding.replicated if full else False
@@ -113,8 +113,7 @@ FRAMEWORK = Framework(
         NEWEST: FUSED,
     },
     defaults=_defaults,
-    words=WORDS,
-    beside=BESIDE,
+    words={**BESIDE, **WORDS},
     batch_options=batch_options,
     rules=(
         Rule(
@@ -158,12 +157,9 @@ FRAMEWORK = Framework(
             f"Set framework_version to {NEWEST}, or liger to false.",
         ),
     ),
-    scores_reference_in_loss=True,
     autocasts_adapters=True,
     models=_models,
     units=(("embedding",), ("norm", "head")),
-    # OffloadActivations' max_fwd_stash_size, which no trainer changes.
-    offload_stash=5,
     widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
     sync=_sync,
@@ -176,7 +172,8 @@ FRAMEWORK = Framework(
     host_bytes={"process": 334 * MIB},
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
     helpers={"vllm-separate": 1},
-    pinned=frozenset({"activations"}),
+    # OffloadActivations' max_fwd_stash_size, which no trainer changes.
+    pinned={"activations": 5},
     copies=_copies,
     # transformers 5.23 Trainer._save_checkpoint, unless save_only_model, and
     # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint. save_model:

@@ -44,6 +44,7 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return defaults
 
 
+EMBEDDINGS = frozenset({"embeddings"})
 CRITIC_ATTENTION = "flash"
 """utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676."""
 
@@ -51,11 +52,14 @@ CRITIC_ATTENTION = "flash"
 def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
     """A critic's attention; a reference loaded as the policy is, and streamed from host RAM.
 
-    A frozen base below adapters is stored like them, in the master dtype.
+    A frozen base below adapters is stored like them, in the master dtype. transformer_impl.py:
+    _build_lora_module calls enable_input_require_grads whatever else is set, and
+    forward_backward_batch still names a micro-batch's loss while the next one goes forward.
     """
     if model.trained:
         attention = {"attention": CRITIC_ATTENTION} if model.role == "critic" else {}
-        return {"stored": plan.dtype if plan.master_dtype == "none" else "fp32", **attention}
+        stored = plan.dtype if plan.master_dtype == "none" else "fp32"
+        return {"stored": stored, "requires_gradients": EMBEDDINGS, **attention}
     if model.role != "reference":
         return {}
     wide = plan.finetuning == "full" and plan.master_dtype == "fp32"
@@ -81,8 +85,7 @@ FRAMEWORK = Framework(
     },
     defaults=_defaults,
     models=_models,
-    words=WORDS,
-    beside=BESIDE,
+    words={**BESIDE, **WORDS},
     batch_options=batch_options,
     rules=(
         NoEffect(("base_dtype",), "the framework keeps frozen weights like the adapters"),
@@ -212,9 +215,6 @@ FRAMEWORK = Framework(
     adapts_modules_alone=True,
     # transformer_impl.py, prepare_model_inputs: position_ids of each row.
     numbers_rows=True,
-    # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,
-    # and forward_backward_batch still names a micro-batch's loss while the next one goes forward.
-    embeds_with_gradient=True,
     # workers/config/optimizer.py: weight_decay 0.01.
     decays_weights=True,
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
@@ -235,7 +235,7 @@ FRAMEWORK = Framework(
     helpers={"run": 9, "reward": 8, "vllm-colocated": 2, "vllm-separate": 2},
     # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
     host_bytes={"process": 351 * MIB, "services": 35 * MIB, "token": 4 * 8 + 6 * 4},
-    pinned=frozenset({"between-phases", "activations"}),
+    pinned={"between-phases": 0, "activations": 1},
     # init_empty_weights on other ranks, but of tied weights: transformers converts there, too.
     copies=lambda plan, ranks, tied: (ranks if tied else 1, ranks),
     # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.

@@ -6,6 +6,7 @@ from planner.formulas import logits
 from planner.phases import (
     activations,
     collectives,
+    found,
     in_loss,
     inference,
     stashed,
@@ -30,7 +31,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     A framework may score each micro-batch inside its loss, after the policy's forward: what
     that forward saved is alive beside the reference's.
     """
-    if scene.framework.scores_reference_in_loss:
+    if found.in_update(scene):
         forward, *rest = update.policy_phases(scene)
         return (
             upkeep.load(scene),
@@ -54,7 +55,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
         role = scene.policy.as_reference()
     if role is None or references.in_loss(scene.plan):
         return ()
-    if scene.framework.scores_reference_in_loss:
+    if found.in_update(scene):
         own = scene.reference or units.apart(scene, role)
         kept = collectives.kept_for_backward(scene, scene.policy) if own else ()
         beside = (

@@ -11,16 +11,15 @@ from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named, ours
 from planner.rule import NoEffect, Rule
-from planner.values.loss_code import POLICY as POLICY_LOSS
-from planner.values.loss_code import LossCode
+from planner.values.loss_code import WAYS, LossCode
 from planner.values.method import POLICY, REFERENCE, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
 
 
 def _no_fused_head(plan: Plan) -> bool:
     code = framework_named(plan.framework).loss.get(plan.framework_version, LossCode(paths={}))
-    way = code.own(POLICY_LOSS).get(plan.logits)
-    return way is None or way.path != WITH_HEAD
+    own = code.paths.get(plan.logits)
+    return own is None or WAYS[own].path != WITH_HEAD
 
 
 METHOD = Method(

@@ -34,6 +34,7 @@ TRAINER = Trainer(
             "Set framework_version to 1.16.0.",
         ),
     ),
+    scores_reference_in_loss=True,
     export=Script(module="dpo", samples=False, packs=False),
     own=Own(
         trainer="DPOTrainer",

@@ -10,9 +10,8 @@ TRAINER = Trainer(
         Rule(
             "framework_version",
             lambda p: p.framework_version == "1.14.0" and p.logits in ("chunked", "fused"),
-            "framework_version 1.14.0 of trl runs SFT in chunks of 256 tokens that are not "
-            "modelled here.",
-            "Use 1.15.0 or later.",
+            "TRL 1.14.0 runs SFT in chunks of 256 tokens that are not modelled here.",
+            "Set framework_version to 1.16.0, or logits to full.",
         ),
     ),
     export=Script(module="sft", samples=False),
