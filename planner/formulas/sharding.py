@@ -179,22 +179,25 @@ TABLE_REDUCE_INPUT = Formula(
     "the reduction's dtype.",
 )
 
-TABLE_REDUCED = Formula(
-    "reduced gradient of an embedding or head",
-    "ceil_div(table_parameters, shards) * (value_bytes + cast_bytes)",
+UNIT_REDUCED = Formula(
+    "reduced gradient of a unit",
+    "ceil_div(trained_elements, shards) * (value_bytes + cast_bytes)",
     category="gradients",
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
-    why="The reduced gradient of an embedding or head, and its cast copy, are made before its "
-    "unsharded gradient is freed.",
+    why="A unit's reduced gradient and its cast copy are made beside the reduction's input, before "
+    "the unit's last unsharded gradient is freed.",
 )
 
 REDUCE_OUTPUT = Formula(
     "reduce-scatter output",
-    "ceil_div(root_parameters_trained, shards) * value_bytes * cast",
+    "ceil_div(trained_elements, shards) * (value_bytes * maximum(cast, apart) + cast_bytes * cast * "
+    "apart)",
     category="buffers",
-    source=FSDP,
-    why="A reduced shard is cast to its weight's dtype if the two dtypes differ.",
+    source=FSDP + "; _fsdp_collectives.py, foreach_reduce",
+    why="A reduced shard is cast to its weight's dtype if the two dtypes differ. If the weight has "
+    "a gradient from an earlier micro-batch, or its gradient waits in host RAM, the result is extra "
+    "memory (apart is 1).",
 )
 
 ZERO_BUCKETS = Formula(

@@ -15,7 +15,15 @@ from planner.formulas import allocator, logits, state
 from planner.formulas.activations.model import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.numeric import Num
-from planner.phases import activations, collectives, reductions, shared_critic, stashed, units
+from planner.phases import (
+    activations,
+    collectives,
+    gathered,
+    reductions,
+    shared_critic,
+    stashed,
+    units,
+)
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.role import Role
@@ -128,6 +136,26 @@ def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     for kind in before:
         name = f"{kind.word}backward overlapping reduce-scatter"
         yield _coming_down(scene, role, kept, kind, kind.places[-2], name)
+    if scene.fsdp and not gathered.flat(scene):
+        yield from _reduced_last(scene, role, kept)
+
+
+def _reduced_last(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The last layer has gone backward: FSDP2 copies its gradients together, and reduces them.
+
+    No other layer's gradients are being reduced, and its weights are sharded again.
+    """
+    of_head, layers = units.trained_of_head(scene, role), role.arch.layers
+    above = () if of_head else tuple(head_gradient(scene, role))
+    for name, reduced in (
+        ("last layer's gradients copied together", reductions.layer_copied(scene, role)),
+        ("last layer's gradients reduced", reductions.layer_reduced(scene, role)),
+    ):
+        yield Instant(
+            name=name,
+            terms=(*above, *reduced, *collectives.below(scene, role, layers - 1)),
+            shared=while_saved(scene, role, kept, 1),
+        )
 
 
 def _coming_down(

@@ -82,9 +82,14 @@ def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
         return at_layer(scene, role, backward_of=role.arch.layers - 1)
     if units.tables_apart(scene, role) < units.BOTH:
         return at_head(scene, role, backward=True)
+    return below(scene, role, role.arch.layers)
+
+
+def below(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+    """Gathered weights when a unit above the first ``layers`` has gone backward, and is sharded."""
     stay = gathered.layers_stay(scene, role)
     arriving: Arriving = "" if stay else "layer"
-    return _around(scene, role, stay * role.arch.layers, arriving, headless=True)
+    return _around(scene, role, stay * layers, arriving, headless=True)
 
 
 def beside_loss(
@@ -214,11 +219,11 @@ def arrivals(
     copy = gathered.arriving_copy(scene, role)
     if units.apart(scene, role):
         buffer = gathered.table_buffer(scene, role, left)
-        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *head)
+        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *copy, *head)
         yield FIRST_ARRIVES, (*stays, buffer, first, own, *head)
         if not units.head_by_loss(scene, role):
             arrived = gathered.root_arrived(scene, role, there)
-            yield HEAD_ARRIVES, (*(*stays, all_layers) * stay, *arrived, own)
+            yield HEAD_ARRIVES, (*(*stays, all_layers) * stay, *arrived, own, *copy)
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)

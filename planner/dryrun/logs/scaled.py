@@ -17,19 +17,31 @@ Whose = tuple[str, str]
 """A role and a category."""
 
 
-def shares(log: Log, closed: Footprint, categories: Collection[str]) -> dict[Whose, float]:
-    """What part of the executed bytes of these categories the closed form has on the device."""
-    executed = _most(log, categories)
+def shares(
+    log: Log,
+    closed: Footprint,
+    categories: Collection[str],
+    *,
+    executed: Collection[str] = (),
+    away: Collection[str] = (),
+) -> dict[Whose, float]:
+    """What part of the executed bytes of these categories the closed form has on the device.
+
+    Terms named in ``executed`` are the step's own and no state; of categories that are ``away`` it
+    has nothing.
+    """
+    most = _most(log, {*categories, *away})
     estimated: dict[Whose, int] = {}
     for phase in closed.phases:
         in_phase: dict[Whose, int] = {}
         for term in phase.terms:
-            if not term.host and phase.rank == "trainer":
+            state = term.name not in executed and term.category not in away
+            if state and not term.host and phase.rank == "trainer":
                 who = term.role, str(term.category)
                 in_phase[who] = in_phase.get(who, 0) + int(term.bytes)
         for who, size in in_phase.items():
             estimated[who] = max(estimated.get(who, 0), size)
-    return {who: estimated.get(who, 0) / most for who, most in executed.items() if most}
+    return {who: estimated.get(who, 0) / whole for who, whole in most.items() if whole}
 
 
 def scaled(log: Log, by: Mapping[Whose, float]) -> Log:

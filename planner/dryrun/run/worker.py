@@ -67,7 +67,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": refused_by_torch(error)}
     by: dict[Whose, float] = {}
     if standing.by_formula:
-        by = shares(log, estimate(plan), standing.by_formula)
+        state = {"executed": standing.executed, "away": standing.away}
+        by = shares(log, estimate(plan), standing.by_formula, **state)
         log = scaled(log, by)
     trace: list[Any] | None = [] if request.get("snapshot") else None
     found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
