@@ -196,6 +196,7 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]
     """What hybrid sharding keeps of the reductions of ``layers`` layers until the backward ends."""
     q = scene.q
     head = role.head_parameters * units.head_apart(scene, role)
+    head += units.trained_of_head(scene, role)
     if scene.pads:
         yield sharding.ALL_REDUCED(
             role.name,

@@ -160,14 +160,16 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 def _beside_reduced(scene: Scene, role: Role) -> Iterator[Term]:
     """The last gradient of the unit that is reduced at the end, and what comes of the reduction.
 
-    The root's last parameter is its head, or a norm where that is tied: nothing to speak of.
+    The root's last parameter is its head, or a norm where that is tied: nothing to speak of. Where
+    accelerate makes the unit, a tied table is the last.
     """
     if units.apart(scene, role):
         last = units.trained_at_end(scene, role)
     elif gathered.flat(scene):
         return
     else:
-        last = 0 if _tied(role) else role.head_parameters
+        norm = _tied(role) and not units.head_stays(scene)
+        last = 0 if norm else role.head_parameters
     yield reductions.last_gradient(scene, role, last)
     yield reductions.reduced_at_end(scene, role)
 

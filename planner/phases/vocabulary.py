@@ -89,6 +89,8 @@ def _head(
     compiled = loss.compiles_packed_entropy and plan.batch_shape == "packed"
     wide = loss.fp32_without_gradient and (not gradient or (entropy and not compiled))
     autocasts = _autocasts(scene, role) and runs in MATERIALISED
+    # transformers' own loss of given tokens widens all logits itself.
+    wide |= runs in MATERIALISED and policy_objective(plan) == CROSS_ENTROPY
     scored = _tokens_at_head(scene, rows, tokens, scene.q.response_tokens)
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.

@@ -34,9 +34,10 @@ class StandIn:
 
     ``added`` names further terms of the estimate that the executed step does not have, ``executed``
     terms of those categories that it has, ``away`` categories that wait in host RAM as soon as they
-    are made, ``left_out`` phases of it, ``beside`` phases that only the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
-    people. ``otherwise`` are sentences about another loss or layout that ran than the plan's: each
-    is one of the notes, and with any of them the figures are a check, not the plan's own.
+    are made, ``left_out`` phases of it, ``beside`` phases that only the executed step has. ``code``
+    is the framework whose code is executed, ``ran`` says so to people. ``otherwise`` are sentences
+    about another loss or layout that ran than the plan's: each is one of the notes, and with any of
+    them the figures are a check, not the plan's own.
     """
 
     plan: Plan
