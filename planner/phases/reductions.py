@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.formulas import sharding
+from planner.formulas import sharding, state
 from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
@@ -19,14 +19,14 @@ def table_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 def head_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The same where a head's unit is accelerate's, with the final norm."""
-    flat = units.of_root(scene, role)
-    gradient = last_gradient(
-        scene, role, units.trained_of_head(scene, role) * _first_whole(scene)
-    )
+    flat, trained = units.of_root(scene, role), units.trained_of_head(scene, role)
+    gradient = last_gradient(scene, role, trained * _first_whole(scene))
+    # Of several GPUs the same loop still names it.
+    gone = _given_back(scene, role, trained * (1 - minimum(scene.q.shards - 1, 1)))
     reduced = sharding.TABLE_REDUCE_INPUT(
         role.name, table_parameters=flat, value_bytes=scene.q.reduce_bytes
     )
-    return gradient, reduced, _unit_reduced(scene, role, flat)
+    return gradient, reduced, _unit_reduced(scene, role, flat), *gone
 
 
 def _first_whole(scene: Scene) -> Num:
@@ -57,7 +57,21 @@ def layer_copied(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 def layer_reduced(scene: Scene, role: Role) -> tuple[Term, ...]:
     """That input beside what is reduced of it."""
-    return _layer_reduction(scene, role), _unit_reduced(scene, role, _flat_layer(scene, role))
+    reduced = _unit_reduced(scene, role, _flat_layer(scene, role))
+    return _layer_reduction(scene, role), reduced, *_given_back(scene, role, role.layer_trainable)
+
+
+def _given_back(scene: Scene, role: Role, elements: Num) -> Iterator[Term]:
+    """Whole gradients of earlier micro-batches that have been copied into a reduction."""
+    if scene.whole_gradient_bytes:
+        yield state.REDUCED_ABOVE(
+            role.name,
+            trainable_above=elements,
+            whole_bytes=scene.whole_gradient_bytes,
+            shards=1,
+            value_bytes=0,
+            micro_batches=scene.q.micro_batches,
+        )
 
 
 def _layer_reduction(scene: Scene, role: Role) -> Term:
