@@ -89,6 +89,12 @@ MOMENTS = {
         BACKWARD,
         "last layer's all-gather again",
     ),
+    "a reference that is one unit on one GPU": (
+        of("trl", TIED, gpus=1, method="grpo", rollout="vllm-colocated", kl="loss",
+           responses_per_prompt=2, reduce_dtype="bf16", reshard_after_forward=False),
+        "reference log-probs",
+        "a layer's forward",
+    ),
 }  # fmt: skip
 
 
