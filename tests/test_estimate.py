@@ -17,6 +17,7 @@ from planner.formulas.held import HELD
 from planner.plan import Plan
 from planner.plan.labels import whole_subject
 from planner.plan.presets import presets
+from planner.plan.relevance import without_effect
 from planner.sweeps.table import sweep
 from planner.term import OUTSIDE
 from planner.units import GIB, MIB
@@ -403,3 +404,13 @@ def test_self_certainty_with_gradient_needs_no_optimizer_phase() -> None:
         optimizer="adamw-fused", optimizer_step="in-backward",
     )  # fmt: skip
     assert "optimizer step" not in {phase.name for phase in estimate(plan).phases}
+
+
+@pytest.mark.parametrize("logits", ["full", "response"])
+def test_whole_logits_of_given_tokens_are_widened_whatever_the_plan_says(logits: str) -> None:
+    """transformers' ``ForCausalLMLoss`` (5.23.0) begins with ``logits.float()``."""
+    sft = {"method": "sft", "rollout": "none", "kl": "none", "sharding": "fsdp2", "gpus": 4}
+    plans = [Plan(**sft, logits=logits, logits_dtype=dtype) for dtype in ("bf16", "fp32")]
+    assert "logits_dtype" in without_effect(plans[0])
+    one, other = map(estimate, plans)
+    assert one.phases == other.phases

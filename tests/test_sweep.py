@@ -97,6 +97,15 @@ def test_a_combination_that_is_no_plan_is_a_row_without_numbers() -> None:
     assert mixed["verdict"].isna().tolist() == [False, True]
 
 
+def test_adapters_that_a_model_does_not_take_are_rows_without_numbers() -> None:
+    models = ["Qwen/Qwen3-0.6B", "allenai/OLMoE-1B-7B-0924"]
+    over = {"model": models, "finetuning": ["full", "lora"]}
+    table = sweep(Plan(method="sft", rollout="none", kl="none"), over)
+    assert table["valid"].tolist() == [True, True, True, False]
+    with pytest.raises(ValueError, match="reaches past the attention"):
+        Plan(method="sft", model=models[1], finetuning="lora", lora_targets="all-linear")
+
+
 @pytest.mark.parametrize("lengths", ["", "1~lognormal_700~600"])
 def test_counts_that_leave_no_gpu_to_train_are_rows_without_numbers(lengths: str) -> None:
     plan = Plan(

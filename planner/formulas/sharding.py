@@ -102,6 +102,16 @@ GATHER_POOL = Formula(
     "stream.",
 )
 
+ARRIVING_SHARDS = Formula(
+    "shards that are about to be gathered",
+    "ceil_div(layer_parameters, shards) * value_bytes * minimum(shards - 1, 1)",
+    category="buffers",
+    source="torch 2.13.0 _fsdp_collectives.py, _get_param_all_gather_inputs: "
+    "flat_foreach_copy_input, or a copy of each shard that comes from host RAM",
+    why="A rank's own shards are cast, or brought from host RAM, beside the buffer into which all "
+    "shards are gathered. Shards that are as they travel need no copy.",
+)
+
 ARRIVING_COPY = Formula(
     "copy of an arriving table",
     "table_parameters * value_bytes * (2 - minimum(shards, 2))",
@@ -179,22 +189,25 @@ TABLE_REDUCE_INPUT = Formula(
     "the reduction's dtype.",
 )
 
-TABLE_REDUCED = Formula(
-    "reduced gradient of an embedding or head",
-    "ceil_div(table_parameters, shards) * (value_bytes + cast_bytes)",
+UNIT_REDUCED = Formula(
+    "reduced gradient of a unit",
+    "ceil_div(trained_elements, shards) * (value_bytes + cast_bytes)",
     category="gradients",
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
-    why="The reduced gradient of an embedding or head, and its cast copy, are made before its "
-    "unsharded gradient is freed.",
+    why="A unit's reduced gradient and its cast copy are made beside the reduction's input, before "
+    "the unit's last unsharded gradient is freed.",
 )
 
 REDUCE_OUTPUT = Formula(
     "reduce-scatter output",
-    "ceil_div(root_parameters_trained, shards) * value_bytes * cast",
+    "ceil_div(trained_elements, shards) * (value_bytes * maximum(cast, apart) + "
+    "cast_bytes * cast * apart)",
     category="buffers",
-    source=FSDP,
-    why="A reduced shard is cast to its weight's dtype if the two dtypes differ.",
+    source=FSDP + "; _fsdp_collectives.py, foreach_reduce",
+    why="A reduced shard is cast to its weight's dtype if the two dtypes differ. If the weight has "
+    "a gradient from an earlier micro-batch, or its gradient waits in host RAM, the result is "
+    "extra memory (apart is 1).",
 )
 
 ZERO_BUCKETS = Formula(

@@ -51,7 +51,7 @@ def instants(
     if not (recomputes or activations.embeds_with_gradient(scene, role)):
         return
     arrived = gathered.table(scene, role), gathered.table_buffer(scene, role)
-    around = (*arrived, *_around(scene, role))
+    around = (*arrived, *gathered.arriving_copy(scene, role), *_around(scene, role))
     reduced = (*reductions.at_layer(scene, role, whole=False), *held)
     instant = Instant(name=EMBEDDING_AGAIN, terms=around)
     yield with_terms(instant, reduced)._replace(shared=until_end(scene, role, kept, "layers"))

@@ -9,13 +9,20 @@ run beside a reduction.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations.model import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.numeric import Num
-from planner.phases import activations, collectives, reductions, shared_critic, stashed, units
+from planner.phases import (
+    activations,
+    collectives,
+    gathered,
+    reductions,
+    shared_critic,
+    stashed,
+    units,
+)
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.role import Role
@@ -40,7 +47,6 @@ from planner.phases.training import (
 from planner.phases.vocabulary import training_head
 from planner.setup.workload import compile_breaks
 from planner.term import Instant, Term
-from planner.values.loss_code import CROSS_ENTROPY
 
 ARRIVE_AGAIN = "root's all-gather again"
 """FSDP's first instant of a backward."""
@@ -55,6 +61,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_weights_arrive(scene, role, kept),
         *shared_critic.backward_instants(scene, role, kept, _kept_by_scoring(scene, role)),
         *(at_head(scene, role, with_terms(loss, idle), kept, backward=True) for loss in losses),
+        *_layers_arrive(scene, role, kept, losses),
         *cast_instants(scene, role, kept),
         *head_reduced(scene, role, kept),
         _final_norm(scene, role, kept),
@@ -77,6 +84,28 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         )
 
 
+def _layers_arrive(
+    scene: Scene, role: Role, kept: tuple[Term, ...], losses: tuple[Instant, ...]
+) -> Iterator[Instant]:
+    """FSDP2 gathers layers again, each beside the one that goes backward, or the head.
+
+    Below adapters no gradients of weights hide what the gathering takes.
+    """
+    if not (scene.spreads(role) and role.adapters) or gathered.layers_stay(scene, role):
+        return
+    arriving, last = gathered.arriving_layer(scene, role), role.arch.layers - 1
+    if units.head_stays(scene):
+        for loss in losses:
+            if loss.name == logits.HEAD_BACKWARD:
+                beside = at_head(scene, role, with_terms(loss, arriving), kept, backward=True)
+                yield beside._replace(name="last layer's all-gather again")
+    yield Instant(
+        name="a layer's all-gather again",
+        terms=(*collectives.at_layer(scene, role, backward_of=last), *arriving),
+        shared=while_saved(scene, role, kept),
+    )
+
+
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
     if not role.value_head and head.way.outside_model and head.logits == "full":
@@ -84,9 +113,6 @@ def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
         return logits.kept_of_output(head.of(role.name))
     if role.value_head or not head.way.as_named:
         return ()
-    if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):
-        # Transformers' loss computes in fp32.
-        head = replace(head, logits_dtype="fp32")
     return logits.scoring_kept(head, role=role.name)
 
 
@@ -128,6 +154,26 @@ def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     for kind in before:
         name = f"{kind.word}backward overlapping reduce-scatter"
         yield _coming_down(scene, role, kept, kind, kind.places[-2], name)
+    if scene.fsdp and not gathered.flat(scene):
+        yield from _reduced_last(scene, role, kept)
+
+
+def _reduced_last(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The last layer has gone backward: FSDP2 copies its gradients together, and reduces them.
+
+    No other layer's gradients are being reduced, and its weights are sharded again.
+    """
+    of_head, layers = units.trained_of_head(scene, role), role.arch.layers
+    above = () if of_head else tuple(head_gradient(scene, role))
+    for name, reduced in (
+        ("last layer's gradients copied together", reductions.layer_copied(scene, role)),
+        ("last layer's gradients reduced", reductions.layer_reduced(scene, role)),
+    ):
+        yield Instant(
+            name=name,
+            terms=(*above, *reduced, *collectives.below(scene, role, layers - 1)),
+            shared=while_saved(scene, role, kept, 1),
+        )
 
 
 def _coming_down(

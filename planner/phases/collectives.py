@@ -82,9 +82,14 @@ def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
         return at_layer(scene, role, backward_of=role.arch.layers - 1)
     if units.tables_apart(scene, role) < units.BOTH:
         return at_head(scene, role, backward=True)
+    return below(scene, role, role.arch.layers)
+
+
+def below(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+    """Gathered weights when a unit above the first ``layers`` has gone backward, and is sharded."""
     stay = gathered.layers_stay(scene, role)
     arriving: Arriving = "" if stay else "layer"
-    return _around(scene, role, stay * role.arch.layers, arriving, headless=True)
+    return _around(scene, role, stay * layers, arriving, headless=True)
 
 
 def beside_loss(
@@ -211,28 +216,28 @@ def arrivals(
     all_layers = gathered.layers(scene, role, layers) if stay else first
     stays = tuple(_outside(scene, role, head=False, headless=True))
     head = found.head(scene, role) if trains else ()
-    copy = gathered.arriving_copy(scene, role)
+    copy, cast = gathered.arriving_copy(scene, role), gathered.arriving_layer(scene, role)[:1]
     if units.apart(scene, role):
         buffer = gathered.table_buffer(scene, role, left)
-        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *head)
-        yield FIRST_ARRIVES, (*stays, buffer, first, own, *head)
+        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *copy, *head)
+        yield FIRST_ARRIVES, (*stays, buffer, first, own, *cast, *head)
         if not units.head_by_loss(scene, role):
             arrived = gathered.root_arrived(scene, role, there)
-            yield HEAD_ARRIVES, (*(*stays, all_layers) * stay, *arrived, own)
+            yield HEAD_ARRIVES, (*(*stays, all_layers) * stay, *arrived, own, *copy)
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
         yield "first all-gather, of the embedding", (*stays, *tables, buffer, *copy)
-        yield FIRST_ARRIVES, (*stays, first, own, buffer)
+        yield FIRST_ARRIVES, (*stays, first, own, buffer, *cast)
         if units.tables_apart(scene, role) == units.BOTH:
             beside = (all_layers, table) if stay else tables
             yield HEAD_ARRIVES, (*stays, *beside, own, buffer, *copy)
     elif not answers:
         root = gathered.root_arrived(scene, role, left or there)
         yield "first all-gather, of the root", (*root, *copy)
-        yield FIRST_ARRIVES, (*root, first, own)
+        yield FIRST_ARRIVES, (*root, first, own, *cast)
     if layers > 1:
-        yield "a layer's all-gather", (*stays, all_layers, own, own, *head)
+        yield "a layer's all-gather", (*stays, all_layers, own, own, *cast, *head)
 
 
 EMBEDDING_ARRIVES = "embedding's all-gather"

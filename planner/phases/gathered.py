@@ -68,11 +68,14 @@ def root(scene: Scene, role: Role, headless: bool = False) -> Term:
     apart = units.tables_apart(scene, role)
     if layers_stay(scene, role):
         apart = int(headless and apart == units.BOTH)
-    stored = units.head_by_loss(scene, role)
+    width: Num = scene.q.compute_bytes
+    if units.head_by_loss(scene, role):
+        # One GPU has the whole of it already.
+        width = role.weight_bytes * minimum(scene.q.shards - 1, 1)
     return sharding.GATHERED_ROOT(
         role.name,
         root_parameters=units.of_root(scene, role) - apart * units.of_table(scene, role),
-        value_bytes=role.weight_bytes if stored else scene.q.compute_bytes,
+        value_bytes=width,
         tensors=3,
     )
 
@@ -101,20 +104,42 @@ def arriving_copy(scene: Scene, role: Role) -> tuple[Term, ...]:
     are cast where they are gathered. FSDP2's own policy for host RAM copies a weight to the GPU as
     it is stored; our own step has none, and copies it straight into what computes.
     """
+    return () if flat(scene) else (_copy(scene, role, role.arch.vocab * role.arch.hidden),)
+
+
+@once
+def arriving_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The same of a layer's largest weight; of several GPUs the shards that each brings."""
     if flat(scene):
         return ()
-    waits = scene.setup[role.name].waits == "host, streamed"
-    streamed = waits or (role.trained and scene.plan.offload == "all")
-    streamed &= not scene.framework.steps_are_ours
-    stored, used = role.weight_bytes, scene.q.compute_bytes
+    casts = _streamed(scene, role) or role.weight_bytes != scene.q.compute_bytes
     return (
-        sharding.ARRIVING_COPY(
+        _copy(scene, role, role.largest_layer_weight, "copy of an arriving weight"),
+        sharding.ARRIVING_SHARDS(
             role.name,
-            table_parameters=role.arch.vocab * role.arch.hidden,
-            value_bytes=stored if streamed else used * (stored != used),
+            layer_parameters=units.of_layer(scene, role),
+            value_bytes=scene.q.compute_bytes * casts,
             shards=scene.q.shards,
         ),
     )
+
+
+def _copy(scene: Scene, role: Role, elements: Num, label: str = "") -> Term:
+    stored, used = role.weight_bytes, scene.q.compute_bytes
+    return sharding.ARRIVING_COPY(
+        role.name,
+        label=label,
+        table_parameters=elements,
+        value_bytes=stored if _streamed(scene, role) else used * (stored != used),
+        shards=scene.q.shards,
+    )
+
+
+def _streamed(scene: Scene, role: Role) -> bool:
+    """Whether FSDP2's own policy brings weights from host RAM, unit by unit."""
+    waits = scene.setup[role.name].waits == "host, streamed"
+    streamed = waits or (role.trained and scene.plan.offload == "all")
+    return streamed and not scene.framework.steps_are_ours
 
 
 @once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.formulas import sharding
+from planner.formulas import sharding, state
 from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
@@ -14,15 +14,76 @@ from planner.term import Term
 
 def table_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Input and output of the reduction of an embedding's or a head's gradient."""
+    return _table_reduction(scene, role), _unit_reduced(scene, role, units.of_table(scene, role))
+
+
+def head_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The same where a head's unit is accelerate's, with the final norm."""
+    flat, trained = units.of_root(scene, role), units.trained_of_head(scene, role)
+    gradient = last_gradient(scene, role, trained * _first_whole(scene))
+    # Of several GPUs the same loop still names it.
+    gone = _given_back(scene, role, trained * (1 - minimum(scene.q.shards - 1, 1)))
+    reduced = sharding.TABLE_REDUCE_INPUT(
+        role.name, table_parameters=flat, value_bytes=scene.q.reduce_bytes
+    )
+    return gradient, reduced, _unit_reduced(scene, role, flat), *gone
+
+
+def _first_whole(scene: Scene) -> Num:
+    """0 where a unit's gradients are added to whole ones that are counted already, else 1."""
+    return 1 - scene.passes_on if scene.whole_gradient_bytes else 1
+
+
+def _unit_reduced(scene: Scene, role: Role, elements: Num) -> Term:
     q = scene.q
-    reduced = sharding.TABLE_REDUCED(
+    return sharding.UNIT_REDUCED(
         role.name,
-        table_parameters=units.of_table(scene, role),
+        trained_elements=elements,
         value_bytes=q.reduce_bytes,
         cast_bytes=q.gradient_bytes * (q.gradient_bytes != q.reduce_bytes),
         shards=scene.shards_of("gradients"),
     )
-    return _table_reduction(scene, role), reduced
+
+
+def layer_copied(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """A layer's gradients as they are copied into the input of their reduction."""
+    whole = sharding.UNSHARDED_GRADIENTS(
+        role.name,
+        layer_parameters_trained=role.layer_trainable * _first_whole(scene),
+        value_bytes=scene.q.compute_bytes,
+    )
+    return whole, _layer_reduction(scene, role)
+
+
+def layer_reduced(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """That input beside what is reduced of it."""
+    reduced = _unit_reduced(scene, role, _flat_layer(scene, role))
+    return _layer_reduction(scene, role), reduced, *_given_back(scene, role, role.layer_trainable)
+
+
+def _given_back(scene: Scene, role: Role, elements: Num) -> Iterator[Term]:
+    """Whole gradients of earlier micro-batches that have been copied into a reduction."""
+    if scene.whole_gradient_bytes:
+        yield state.REDUCED_ABOVE(
+            role.name,
+            trainable_above=elements,
+            whole_bytes=scene.whole_gradient_bytes,
+            shards=1,
+            value_bytes=0,
+            micro_batches=scene.q.micro_batches,
+        )
+
+
+def _layer_reduction(scene: Scene, role: Role) -> Term:
+    return sharding.REDUCE_INPUT(
+        role.name,
+        layer_parameters_trained=_flat_layer(scene, role),
+        value_bytes=scene.q.reduce_bytes,
+    )
+
+
+def _flat_layer(scene: Scene, role: Role) -> Num:
+    return role.layer_trainable if role.adapters else units.of_layer(scene, role)
 
 
 def _table_reduction(scene: Scene, role: Role) -> Term:
@@ -126,21 +187,30 @@ def root_reduction(scene: Scene, role: Role) -> Term:
 
 
 def reduced_at_end(scene: Scene, role: Role) -> Term:
-    """Output of that reduction."""
-    late = units.trained_at_end(scene, role)
+    """Output of that reduction, where it is no gradient that is counted already."""
+    waits = scene.plan.offload == "all"
     return sharding.REDUCE_OUTPUT(
         role.name,
-        root_parameters_trained=late,
+        trained_elements=units.trained_at_end(scene, role),
         shards=scene.shards_of("gradients"),
         value_bytes=scene.q.reduce_bytes,
+        cast_bytes=scene.q.gradient_bytes,
         cast=int(scene.q.gradient_bytes != scene.q.reduce_bytes),
+        apart=1 if waits else _adds(scene),
     )
+
+
+def _adds(scene: Scene) -> Num:
+    """1 where what is reduced is added to gradients of earlier micro-batches, else 0."""
+    once = scene.setup.reduces_once or scene.setup.steps_in_backward
+    return 0 if once else scene.passes_on
 
 
 def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]:
     """What hybrid sharding keeps of the reductions of ``layers`` layers until the backward ends."""
     q = scene.q
     head = role.head_parameters * units.head_apart(scene, role)
+    head += units.trained_of_head(scene, role)
     if scene.pads:
         yield sharding.ALL_REDUCED(
             role.name,

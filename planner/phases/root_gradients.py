@@ -23,7 +23,7 @@ from planner.phases import (
 from planner.phases.arriving_again import EMBEDDING_OUTPUT_GRADIENT
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import after_loss, until_end
+from planner.phases.training import after_loss, until_end, while_saved
 from planner.phases.vocabulary import training_head
 from planner.plan.methods import method_of
 from planner.term import Instant, Term
@@ -94,7 +94,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
                 *found.head_again(scene, role),
                 *held,
                 *_reduced(scene, role),
-                *_reduced_apart(scene, role),
+                *_beside_reduced(scene, role),
             ),
             shared=until_end(scene, role, kept, "all"),
         )
@@ -120,6 +120,15 @@ def head_reduced(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
                 *collectives.above_layers(scene, role),
             ),
             shared=after_loss(scene, role, kept),
+        )
+    elif units.trained_of_head(scene, role):
+        yield Instant(
+            name="head's gradient reduced",
+            terms=(
+                *reductions.head_reductions(scene, role),
+                *collectives.below(scene, role, role.arch.layers),
+            ),
+            shared=while_saved(scene, role, kept, running=False),
         )
 
 
@@ -148,11 +157,21 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         )
 
 
-def _reduced_apart(scene: Scene, role: Role) -> Iterator[Term]:
-    """Of an embedding that is a unit of its own the gradient, whole and reduced."""
+def _beside_reduced(scene: Scene, role: Role) -> Iterator[Term]:
+    """The last gradient of the unit that is reduced at the end, and what comes of the reduction.
+
+    The root's last parameter is its head, or a norm where that is tied: nothing to speak of. Where
+    accelerate makes the unit, a tied table is the last.
+    """
     if units.apart(scene, role):
-        yield reductions.last_gradient(scene, role, units.trained_at_end(scene, role))
-        yield reductions.reduced_at_end(scene, role)
+        last = units.trained_at_end(scene, role)
+    elif gathered.flat(scene):
+        return
+    else:
+        norm = _tied(role) and not units.head_stays(scene)
+        last = 0 if norm else role.head_parameters
+    yield reductions.last_gradient(scene, role, last)
+    yield reductions.reduced_at_end(scene, role)
 
 
 def _reduced(scene: Scene, role: Role) -> Iterator[Term]:

@@ -89,6 +89,8 @@ def _head(
     packed, outside = plan.batch_shape == "packed", code.outside_model
     wide = outside and (not gradient or (entropy and not packed))
     autocasts = _autocasts(scene, role) and code.path in MATERIALISED
+    # transformers' own loss of given tokens widens all logits itself.
+    wide |= code.path in MATERIALISED and policy_objective(plan) == CROSS_ENTROPY
     scored = _tokens_at_head(scene, rows, tokens, scene.q.response_tokens)
     if code.by_kernel and not packed:
         # A row's last position predicts nothing: it carries no label, and is left behind.

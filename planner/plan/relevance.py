@@ -16,6 +16,7 @@ from planner.plan.loss import path_of
 from planner.plan.methods import method_of, methods
 from planner.plan.rules.asked import autocasts
 from planner.rule import NoEffect
+from planner.values.loss_code import CROSS_ENTROPY
 from planner.values.sharding import sharding_of
 
 UNMODELLED = (
@@ -194,6 +195,12 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("logits_dtype",),
         "autocast runs softmax in fp32",
         lambda plan: path_of(plan) in ("full", "response") and autocasts(plan),
+    ),
+    NoEffect(
+        ("logits_dtype",),
+        "the loss widens whole logits to fp32",
+        lambda plan: path_of(plan) in ("full", "response")
+        and method_of(plan).objective == CROSS_ENTROPY,
     ),
     NoEffect(("variation",), "this method has none", lambda plan: not method_of(plan).variations),
     NoEffect(UNMODELLED, "it is not modelled yet"),

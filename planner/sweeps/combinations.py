@@ -117,7 +117,10 @@ class Combinations:
         valid = self._valid(begun)
         if valid is False:
             return None, False
-        begun.make()
+        try:
+            begun.make()
+        except ValueError:  # a model does not take these adapters
+            return None, False
         return begun, valid
 
     def _made(self, begun: Begun, valid: Num, varying: Varying) -> Combination | None:

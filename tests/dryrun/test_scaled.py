@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.dryrun.ask.stand_in import GATHERED
 from planner.dryrun.logs.log import BIRTH, DEATH, STEP, Log, Made
 from planner.dryrun.logs.scaled import scaled, shares
 from planner.estimate import estimate
@@ -35,3 +36,26 @@ def test_weights_that_are_there_before_the_step_are_scaled_with_the_rest() -> No
     by = shares(log, closed, ["parameters", "gradients"])
     assert by == {WEIGHTS: 0.25, GRADIENTS: 0.5}
     assert [made.size_bytes for made in scaled(log, by).made.values()] == list(state.values())
+
+
+def test_what_waits_in_host_ram_leaves_a_losss_own_gradients_where_they_are() -> None:
+    def gradient(module: str, *, host: bool = False) -> Made:
+        return Made(8, "op", module, "policy", "gradients", (8,), "int8", host=host)
+
+    made = {0: gradient("norm.weight"), 1: gradient(""), 2: gradient("norm.weight", host=True)}
+    events = [(BIRTH, key, 8) for key in made]
+    left = scaled(Log(events=events, made=made), {}, ["gradients"])
+    assert left.events == [(BIRTH, 1, 8), (BIRTH, 2, 8)]
+
+
+def test_weights_that_the_step_gathers_are_no_state() -> None:
+    plan = Plan(method="sft", gpus=8, sharding="fsdp2", rollout="none", kl="none")
+    closed = estimate(plan)
+    [backward] = [phase for phase in closed.phases if phase.name == "policy backward"]
+    state = sum(
+        int(term.bytes)
+        for term in backward.terms
+        if term.name == "weights" and not term.host and term.role == "policy"
+    )
+    by = shares(log_of(state, 1), closed, ["parameters"], GATHERED)
+    assert by == {WEIGHTS: 1.0}

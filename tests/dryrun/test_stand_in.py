@@ -46,6 +46,16 @@ def test_every_executed_phase_is_what_the_closed_form_has(sharding: str, offload
     assert all(one is not None and -0.01 <= one <= most for one in apart.values()), apart
 
 
+@pytest.mark.parametrize("logits", ["response", "chunked"])
+def test_gradients_that_wait_in_host_ram_are_whole_until_they_are_reduced(logits: str) -> None:
+    short = {"prompt_tokens": 64, "response_tokens": 64, "micro_batch_size": 1}
+    plan = Plan(**{**BASE, **short, "gpus": 2, "logits": logits}, sharding="fsdp2", offload="all")
+    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    apart = {one.phase: one.difference for one in found.comparisons}
+    for phase in ("policy forward", "policy backward"):
+        assert apart[phase] == pytest.approx(0, abs=1e-3), phase
+
+
 def test_a_log_is_scaled_by_role_and_category_and_the_host_is_left_alone() -> None:
     def made(size: int, category: str, *, host: bool = False) -> Made:
         return Made(size, "op", "", "policy", category, (size,), "float32", host=host)

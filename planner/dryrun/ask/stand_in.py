@@ -33,10 +33,11 @@ class StandIn:
     """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
 
     ``added`` names further terms of the estimate that the executed step does not have, ``executed``
-    terms of those categories that it has, ``left_out`` phases of it, ``beside`` phases that only
-    the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
-    people. ``otherwise`` are sentences about another loss or layout that ran than the plan's: each
-    is one of the notes, and with any of them the figures are a check, not the plan's own.
+    terms of those categories that it has, ``away`` categories that wait in host RAM as soon as they
+    are made, ``left_out`` phases of it, ``beside`` phases that only the executed step has. ``code``
+    is the framework whose code is executed, ``ran`` says so to people. ``otherwise`` are sentences
+    about another loss or layout that ran than the plan's: each is one of the notes, and with any of
+    them the figures are a check, not the plan's own.
     """
 
     plan: Plan
@@ -48,6 +49,7 @@ class StandIn:
     left_out: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
     executed: frozenset[str] = frozenset()
+    away: frozenset[str] = frozenset()
     otherwise: tuple[str, ...] = ()
 
 
@@ -64,6 +66,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
             return _own(plan, own)
     changes: dict[str, Any] = {}
     by_formula: frozenset[str] = frozenset()
+    away: frozenset[str] = frozenset()
     added: set[str] = set()
     beside: set[str] = set()
     notes: list[str] = []
@@ -107,6 +110,9 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     if plan.offload in ("optimizer", "all"):
         changes["offload"] = "none"
         by_formula = STATE
+        if sharding_of(plan).fsdp and plan.offload == "all":
+            # What is on the GPU of them is whole, and no state: the step makes and reduces it.
+            by_formula, away = STATE - {"gradients"}, frozenset(("gradients",))
         notes.append("State that stays in host RAM all the time comes from the estimate.")
     if plan.optimizer in EIGHT_BIT:
         changes["optimizer"] = "sgd"
@@ -127,6 +133,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         otherwise=tuple(otherwise),
         beside=frozenset(beside),
         executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
+        away=away,
     )
 
 

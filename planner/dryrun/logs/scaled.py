@@ -17,24 +17,36 @@ Whose = tuple[str, str]
 """A role and a category."""
 
 
-def shares(log: Log, closed: Footprint, categories: Collection[str]) -> dict[Whose, float]:
-    """What part of the executed bytes of these categories the closed form has on the device."""
-    executed = _most(log, categories)
+def shares(
+    log: Log,
+    closed: Footprint,
+    categories: Collection[str],
+    executed: Collection[str] = (),
+) -> dict[Whose, float]:
+    """What part of the executed bytes of these categories the closed form has on the device.
+
+    Terms named in ``executed`` are the step's own and no state.
+    """
+    most = _most(log, categories)
     estimated: dict[Whose, int] = {}
     for phase in closed.phases:
         in_phase: dict[Whose, int] = {}
         for term in phase.terms:
-            if not term.host and phase.rank == "trainer":
+            if term.name not in executed and not term.host and phase.rank == "trainer":
                 who = term.role, str(term.category)
                 in_phase[who] = in_phase.get(who, 0) + int(term.bytes)
         for who, size in in_phase.items():
             estimated[who] = max(estimated.get(who, 0), size)
-    return {who: estimated.get(who, 0) / most for who, most in executed.items() if most}
+    return {who: estimated.get(who, 0) / whole for who, whole in most.items() if whole}
 
 
-def scaled(log: Log, by: Mapping[Whose, float]) -> Log:
-    """The log with the device bytes of these roles and categories multiplied; none is left at 0."""
-    made = {key: _resized(one, by) for key, one in log.made.items()}
+def scaled(log: Log, by: Mapping[Whose, float], away: Collection[str] = ()) -> Log:
+    """The log with the device bytes of these roles and categories multiplied; none is left at 0.
+
+    Of categories that are ``away`` nothing is left of what bears a weight's name: a loss's own
+    gradients are of no weight yet.
+    """
+    made = {key: _resized(one, by, away) for key, one in log.made.items()}
     events = [
         (kind, key, made[key].size_bytes) if kind in (BIRTH, DEATH) else (kind, key, value)
         for kind, key, value in log.events
@@ -43,8 +55,10 @@ def scaled(log: Log, by: Mapping[Whose, float]) -> Log:
     return Log(events=events, made=made, names=log.names, notes=log.notes, rounds=log.rounds)
 
 
-def _resized(one: Made, by: Mapping[Whose, float]) -> Made:
+def _resized(one: Made, by: Mapping[Whose, float], away: Collection[str]) -> Made:
     part = 1.0 if one.host else by.get((one.role, one.category), 1.0)
+    if one.category in away and one.module and not one.host:
+        part = 0.0
     return one if part == 1.0 else one._replace(size_bytes=int(one.size_bytes * part))
 
 

@@ -203,7 +203,7 @@ def layers_together(tracker: Tracker) -> Iterator[None]:
     Gathered weights belong to their layers then, and the flat buffer knows each one's share.
     """
     groups: Any = import_module(f"{FULLY_SHARD}._fsdp_param_group")
-    gather, copy_out = groups.foreach_all_gather, groups.foreach_all_gather_copy_out
+    gather, wait = groups.foreach_all_gather, groups.FSDPParamGroup.wait_for_unshard
 
     def blocks_of(params: Any) -> list[int]:
         found = [tracker.block_of(each.sharded_param._local_tensor) for each in params]
@@ -223,14 +223,14 @@ def layers_together(tracker: Tracker) -> Iterator[None]:
         tracker.describe(result.all_gather_output, by_layer=tuple(shares))
         return result
 
-    def copied(result: Any, params: Any, group: Any) -> None:
-        copy_out(result, params, group)
-        for block, each in zip(blocks_of(params), params, strict=False):
+    def unsharded(unit: Any) -> None:
+        wait(unit)
+        for block, each in zip(blocks_of(unit.fsdp_params), unit.fsdp_params, strict=False):
             for tensor in each.all_gather_outputs:
                 tracker.describe(tensor, block=block)
 
     with (
         patch.object(groups, "foreach_all_gather", gathered),
-        patch.object(groups, "foreach_all_gather_copy_out", copied),
+        patch.object(groups.FSDPParamGroup, "wait_for_unshard", unsharded),
     ):
         yield

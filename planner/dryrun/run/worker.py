@@ -67,8 +67,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": refused_by_torch(error)}
     by: dict[Whose, float] = {}
     if standing.by_formula:
-        by = shares(log, estimate(plan), standing.by_formula)
-        log = scaled(log, by)
+        by = shares(log, estimate(plan), standing.by_formula, standing.executed)
+        log = scaled(log, by, standing.away)
     trace: list[Any] | None = [] if request.get("snapshot") else None
     found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     if trace is not None:
@@ -77,7 +77,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("lengths"):
         shorter = (lengths.shortened(standing.plan, share) for share in lengths.SHARES[1:])
         further = (dry_run(each, configs, code=standing.code) for each in shorter)
-        logs = [log, *(scaled(each, by) for each in further)]
+        logs = [log, *(scaled(each, by, standing.away) for each in further)]
         rows = lengths.fragmentation(logs, settings, workspace_bytes=workspace_bytes)
         found["lengths"] = [asdict(row) for row in rows]
     seconds = time.perf_counter() - start

@@ -26,7 +26,7 @@ from planner.formulas.logits import (
     tiles,
     values,
 )
-from planner.formulas.logits.head import INSIDE_MODEL, RETURNED, Head
+from planner.formulas.logits.head import HEAD_BACKWARD, INSIDE_MODEL, RETURNED, Head
 from planner.formulas.logits.kept import (
     SHIFTED_LABELS,
     embedding_backward,
@@ -49,6 +49,7 @@ from planner.term import Instant, Term
 from planner.values.loss_code import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
+    "HEAD_BACKWARD",
     "INSIDE_MODEL",
     "RETURNED",
     "Head",

@@ -12,7 +12,8 @@ from planner.numeric import Num
 from planner.values.dtypes import BYTES
 from planner.values.loss_code import Way
 
-INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
+HEAD_BACKWARD = "head backward"
+INSIDE_MODEL = ("logits", "soft cap backward", HEAD_BACKWARD)
 """Instants of the model itself, where a framework scores its output outside of it."""
 
 RETURNED = "copy of the model's output"
