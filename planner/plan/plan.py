@@ -21,6 +21,7 @@ from planner.plan.frameworks import frameworks
 from planner.plan.methods import aliases, expanded, methods, spelt, variations
 from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem, of_error, refuse
+from planner.values.field import Row, row_of
 
 
 class BasePlan(PlanFields):
@@ -55,7 +56,15 @@ if TYPE_CHECKING:
 else:
     own = [method.fields for method in reversed(methods().values()) if method.fields]
     fields = {
-        name: (Literal[known], Field(known[0], description=info.description))
+        name: (
+            Literal[known],
+            Field(
+                known[0],
+                title=info.title,
+                description=info.description,
+                json_schema_extra=info.json_schema_extra,
+            ),
+        )
         for name, known in {"method": NAMES, "variation": VARIED}.items()
         for info in (PlanFields.model_fields[name],)
     }
@@ -64,7 +73,9 @@ else:
 
 
 FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
-"""Every field's name, in the order links and pages use."""
+"""Every field's name, in the order links use."""
+ROWS: Mapping[str, Row] = {name: row_of(info) for name, info in Plan.model_fields.items()}
+"""What is said of each, methods' own too."""
 
 
 @cache

@@ -15,7 +15,7 @@ from planner.advice.suggestion import Suggestion, Trying, condensed
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.plan.relevance import ENGINE_FIELDS
+from planner.plan.fields import ENGINE_FIELDS
 
 LONG = {"response_tokens": 8192, "validation_response_tokens": 8192}
 BLOCKED = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb", **LONG)

@@ -1,8 +1,9 @@
 """What cannot be, and what is not modelled yet: each with the field and the fix.
 
 A rule is a condition over a plan (or over a sweep's grid, where fields are arrays) and a sentence.
-Rules of every plan stand here by what they are about, those of a method or a framework in its
-folder. :func:`problems_of` judges one plan; a sweep asks each rule itself.
+What its fields alone tell stands in the row of the field that a rule is about, what a method or a
+framework is asked for in :mod:`.asking`, their own rules in their folders. :func:`problems_of`
+judges one plan; a sweep asks each rule itself.
 """
 
 from __future__ import annotations
@@ -13,18 +14,14 @@ from typing import Any
 
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
+from planner.plan.fields import NOT_MODELLED, REFUSED
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of, methods, variations
-from planner.plan.rules import adapters, batches, gpus, not_modelled, precision, roles, savers
+from planner.plan.rules import asking
 from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.rule import Rule
-
-UNMODELLED = not_modelled.RULES
-IMPOSSIBLE = tuple(
-    rule for part in (adapters, gpus, batches, precision, roles, savers) for rule in part.RULES
-)
 
 
 def rules_of(plan: Plan) -> tuple[Rule, ...]:
@@ -34,8 +31,9 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
     """
     trainer = trainer_for(plan)
     return (
-        *UNMODELLED,
-        *IMPOSSIBLE,
+        *NOT_MODELLED,
+        *REFUSED,
+        *asking.RULES,
         *_of_other_methods(plan.method),
         *method_of(plan).rules,
         *(() if trainer.missing else framework_named(plan.framework).rules),

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from planner.numeric import Num
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.values.model_setup import Dtype
 from planner.values.sharding import sharding_of
-
-
-def training_gpus(plan: Plan) -> Num:
-    """GPUs that hold what is trained."""
-    return plan.gpus - plan.rollout_gpus
-
-
-def half(plan: Plan) -> bool:
-    """Whether it computes in half precision."""
-    return plan.dtype in ("bf16", "fp16")
-
-
-def adapted(plan: Plan) -> bool:
-    """Whether adapters train in place of the weights."""
-    return plan.finetuning in ("lora", "qlora")
 
 
 def stored(plan: Plan) -> Dtype:

@@ -10,34 +10,11 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
+from planner.plan.plan import ROWS
 from planner.ui.state import session, typed
 from planner.units import GIB
 from planner.wording import choices
 from planner.wording.fields import help_text, label, when_empty
-
-BYTES_FIELDS = (
-    "host_ram_per_node",
-    "disk_bytes_per_second",
-    "gpu_bytes",
-    "sync_bucket_bytes",
-)
-"""Kept in bytes, typed in GiB."""
-
-STEPS = {
-    "prompt_tokens": 128,
-    "mean_prompt_tokens": 16,
-    "response_tokens": 512,
-    "validation_response_tokens": 512,
-    "max_num_batched_tokens": 1024,
-    "max_tokens_per_micro_batch": 1024,
-    "max_num_seqs": 32,
-    "gpu_memory_utilization": 0.05,
-    "price_per_gpu_hour": 0.1,
-    "steps": 100,
-    "lora_dropout": 0.05,
-}
-"""What the plus and minus buttons add."""
-
 
 LEAST = 0.01
 """What a number that is not whole is shown to."""
@@ -46,7 +23,7 @@ LEAST = 0.01
 def field(name: str, values: Any) -> None:
     """Draw the input of a field with its current value."""
     value = values[name]
-    if name in BYTES_FIELDS:
+    if "GiB" in label(name):
         _gib(name, value)
     elif name.endswith("_version"):
         select(name, value, choices.versions(name, values["framework"]))
@@ -132,7 +109,7 @@ def _number(name: str, value: float) -> None:
         label(name),
         min_value=low if whole else float(low),
         max_value=None if whole else float(high),
-        step=STEPS.get(name, 1 if whole else 0.1),
+        step=ROWS[name].step or (1 if whole else 0.1),
         format="%d" if whole else "%.2f",
         **_figure(name, value),
     )
@@ -140,7 +117,7 @@ def _number(name: str, value: float) -> None:
 
 def _gib(name: str, value_bytes: int) -> None:
     st.number_input(
-        label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
+        label(name),
         min_value=0.0,
         max_value=2**53 / GIB,
         step=1.0,

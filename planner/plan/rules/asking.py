@@ -1,13 +1,12 @@
-"""What cannot be of responses, updates and micro-batches."""
+"""What a method or a framework cannot have of the fields that all plans have."""
 
 from __future__ import annotations
 
-import numpy as np
-
+from planner.plan.frameworks import framework_named
 from planner.plan.lengths import dealt
 from planner.plan.methods import method_of
+from planner.plan.references import IN_LOSS
 from planner.rule import Rule
-from planner.values.dealing import rest
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -50,37 +49,6 @@ RULES: tuple[Rule, ...] = (
         "Set responses_per_prompt to 2 or more.",
     ),
     Rule(
-        "prompts_per_update",
-        lambda p: p.prompts_per_update > p.prompts_per_step,
-        "prompts_per_update exceeds prompts_per_step.",
-        "Lower it, or raise prompts_per_step.",
-    ),
-    Rule(
-        "prompts_per_update",
-        lambda p: p.prompts_per_step % p.prompts_per_update != 0,
-        "prompts_per_update must divide prompts_per_step.",
-        "Choose a divisor of prompts_per_step.",
-    ),
-    # A person's plan is filled up, or refused by the trainer that stops there; the sizes that a
-    # sweep or a search makes up are those that need none of it.
-    Rule(
-        "prompts_per_update",
-        lambda p: (left := rest(p, 1)) * np.ndim(left) != 0,
-        "Of a sweep's sizes, sequences of one update (prompts_per_update × responses_per_prompt) "
-        "must be a multiple of the GPUs that train; a plan of its own is filled up.",
-        "Change prompts_per_update, responses_per_prompt or gpus.",
-    ),
-    Rule(
-        "micro_batch_size",
-        lambda p: (
-            (p.max_tokens_per_micro_batch == 0)
-            & ((left := rest(p, p.micro_batch_size)) * np.ndim(left) != 0)
-        ),
-        "Of a sweep's sizes, micro_batch_size must divide the sequences of one update on each GPU; "
-        "a plan of its own is filled up.",
-        "Choose a divisor.",
-    ),
-    Rule(
         "logprob_micro_batch_size",
         lambda p: (
             (method_of(p).objective == "policy")
@@ -89,5 +57,24 @@ RULES: tuple[Rule, ...] = (
         ),
         "logprob_micro_batch_size exceeds the sequences of one step on each GPU.",
         "Lower it.",
+    ),
+    Rule(
+        "reference",
+        lambda p: p.reference in IN_LOSS and p.kl == "reward",
+        "This reference is scored inside the loss, too late for a KL term in the reward.",
+        "Set kl to loss, or reference to copy, adapter-disabled or cached-logprobs.",
+    ),
+    Rule(
+        "reference",
+        lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference,
+        "No framework's trainer has this reference form.",
+        "Set framework to plain, or set reference to one of: copy, offloaded, adapter-disabled, "
+        "cached-logprobs.",
+    ),
+    Rule(
+        "critic",
+        lambda p: p.critic not in ("none", *method_of(p).critics),
+        "This method cannot have the chosen critic.",
+        "Set critic to none.",
     ),
 )
