@@ -7,7 +7,6 @@ changed, added or left out fails here until somebody says again what holds it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,13 +83,10 @@ print([problem.message for problem in reading.problems], reading.plan.made_up_we
 def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
     """A complete link from before it is whole; without the entry it would have been cut off."""
     assert "The link was cut off" in run(copy, "-c", OLD)
-    file = copy / "planner/plan/migrations.py"
-    written, table = file.read_text("utf-8"), "ADDED: Mapping[str, int] = {\n"
-    [last] = re.findall(r'^    .+,\n\)\n(?="""Migration)', written, re.M)
-    text = written.replace(last, last.removesuffix(")\n") + last)
-    added = text.replace(table, f'{table}    "made_up_weight": {VERSION + 1},\n')
-    assert len(added) > len(text) > len(file.read_text("utf-8"))
-    file.write_text(added, "utf-8")
+    file = copy / "planner/methods/made_up/fields.py"
+    written, said = file.read_text("utf-8"), '"How much the teacher counts."\n'
+    assert written.count(said) == 1
+    file.write_text(written.replace(said, f"{said[:-1]}, since={VERSION + 1}\n"), "utf-8")
     assert run(copy, "-c", OLD) == "[] 7\n"
 
 
@@ -201,9 +197,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "what makes it its own; `launch` refuses it otherwise.": (
             "tests/launch/test_copied_trainers.py"
         ),
-        "Before a release: a new field is a new key in links, so add a version to "
-        "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
-        "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
+        "Before a release: a new field is a new key in links, so give it the next version, "
+        "`since=`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
         " [methods.md](methods.md); write [fields.md](fields.md) with `python -m planner "
         "fields` and [field-effects.md](field-effects.md) with `PYTHONPATH=. python "
         "tests/field_effects.py`.": a_new_word_of_links_says_from_which_version_on,

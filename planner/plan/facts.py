@@ -38,6 +38,11 @@ class Facts:
     budget_bytes: int
 
     @property
+    def served(self) -> Architecture:
+        """What an engine serves: the whole policy, however trainers divide its layers."""
+        return self.policy_model.architecture or self.policy
+
+    @property
     def models(self) -> dict[Config, Model]:
         """Whose config a model of the run has."""
         policy, critic, reward = self.policy_model, self.critic_model, self.reward_model
@@ -210,17 +215,17 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
         )
     if plan.finetuning != "full":
         found.extend(_of_experts(plan, facts))
-    if uneven_heads(plan, facts.policy):
+    if uneven_heads(plan, facts.served):
         found.append(
             Problem(
                 "rollout_tensor_parallel",
-                f"The engine cannot split {facts.policy.heads} attention heads "
+                f"The engine cannot split {facts.served.heads} attention heads "
                 f"over {plan.rollout_tensor_parallel} GPUs.",
                 "Choose a divisor of the number of heads.",
             )
         )
-    elif uneven_blocks(plan, facts.policy):
-        whole = " set rollout_expert_parallel to true," if facts.policy.experts else ""
+    elif uneven_blocks(plan, facts.served):
+        whole = " set rollout_expert_parallel to true," if facts.served.experts else ""
         found.append(
             Problem(
                 "rollout_tensor_parallel",
@@ -270,7 +275,7 @@ def uneven_blocks(plan: Plan, policy: Architecture) -> bool:
 def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
-    return beyond | uneven_heads(plan, facts.policy)
+    return beyond | uneven_heads(plan, facts.served)
 
 
 def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool:

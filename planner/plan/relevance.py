@@ -12,9 +12,9 @@ from functools import cache
 from planner.plan import references
 from planner.plan.fields import IDLE
 from planner.plan.fields import PlanFields as Plan
+from planner.plan.fields.precision import autocasts
 from planner.plan.loss import path_of
 from planner.plan.methods import method_of, methods
-from planner.plan.rules.asked import autocasts
 from planner.rule import NoEffect
 
 ASKING: tuple[NoEffect, ...] = (

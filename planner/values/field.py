@@ -49,6 +49,8 @@ class Row:
     """What cannot be, as far as other fields tell."""
     not_modelled: Refusal | None = None
     """What is not modelled yet whatever else a plan has: asked of a value alone, too."""
+    meanwhile: str = ""
+    """What somebody is told who looks for it and cannot plan it, and what to do instead."""
     moves: str = ""
     """Which way the figures go that an answer without its value leaves out."""
     not_run: str = ""

@@ -118,15 +118,10 @@ def changes_in_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{short_label(field)} → {spoken(field, value)}" for field, value in found)
 
 
-def when_empty(name: str) -> str:
-    """What an empty input of the field means, which stands in it; empty where none may be so."""
-    return ROWS[name].empty
-
-
 def meaning(name: str) -> str:
     """The plan's description of the field, of its input: one that is empty where the field is 0."""
     said = Plan.model_fields[name].description or ""
-    return re.sub(r"\b0(?= is|:)", "empty", said) if when_empty(name) else said
+    return re.sub(r"\b0(?= is|:)", "empty", said) if ROWS[name].empty else said
 
 
 def help_text(name: str) -> str:

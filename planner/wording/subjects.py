@@ -33,10 +33,6 @@ class Subject:
     missing: bool = False
 
 
-_FSDP_INSTEAD = (
-    "Meanwhile plan the same GPUs with FSDP2: it spreads weights, gradients and optimizer state "
-    "over as many GPUs, but its activations and times differ from those of your run."
-)
 OTHERS: tuple[Subject, ...] = (
     Subject(
         "clipping",
@@ -96,36 +92,6 @@ OTHERS: tuple[Subject, ...] = (
         "Passes over a batch",
         "ppo epochs, num iterations, mu, reuse",
         "Headroom plans one pass. More passes repeat the training phases with the same memory.",
-    ),
-    Subject(
-        "tensor parallel",
-        "Tensor parallel training (Megatron)",
-        "TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
-        f"Headroom cannot plan training split by tensor parallelism yet. {_FSDP_INSTEAD}",
-        missing=True,
-    ),
-    Subject(
-        "pipeline",
-        "Pipeline parallel training (Megatron)",
-        "PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
-        f"Headroom cannot plan pipeline stages yet. {_FSDP_INSTEAD}",
-        missing=True,
-    ),
-    Subject(
-        "ulysses",
-        "Sequence and context parallel training",
-        "Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
-        "Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the sequence unsplit, "
-        "with full gradient checkpointing: the plan's activations are then an upper limit for your "
-        "run, but times differ.",
-        missing=True,
-    ),
-    Subject(
-        "expert parallel",
-        "Expert parallel training",
-        "EP, expert parallel, MoE parallelism, DeepEP",
-        f"Headroom cannot plan training with experts spread over GPUs yet. {_FSDP_INSTEAD}",
-        missing=True,
     ),
     Subject(
         "slurm",
@@ -188,15 +154,6 @@ OTHERS: tuple[Subject, ...] = (
         missing=True,
     ),
     Subject(
-        "turns",
-        "Turns and tool calls",
-        "turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
-        "Headroom plans one response per prompt, without turns or waiting for tools. Meanwhile set "
-        "the response's length to the length of the whole conversation, tool output included, and "
-        "Seconds per reward to the time that the tools take.",
-        missing=True,
-    ),
-    Subject(
         "oom",
         "An out-of-memory message",
         "OOM, out of memory, CUDA out of memory, error, traceback, crash",
@@ -231,11 +188,16 @@ EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
 @cache
 def subjects() -> tuple[Subject, ...]:
     """Everything that can be found, fields first, in the order of the plan."""
+    inputs = [n for n, row in ROWS.items() if row.page[0] or n not in PlanFields.model_fields]
+    missing = [(name, row) for name, row in ROWS.items() if row.meanwhile]
     return (
         *(
-            Subject(name, "", row.names, f"{meaning(name)} {NO_MEMORY * row.only_time}")
-            for name, row in ROWS.items()
-            if row.page[0] or name not in PlanFields.model_fields
+            Subject(n, "", ROWS[n].names, f"{meaning(n)} {NO_MEMORY * ROWS[n].only_time}")
+            for n in inputs
+        ),
+        *(
+            Subject(name, Plan.model_fields[name].title or name, row.names, row.meanwhile, True)
+            for name, row in missing
         ),
         *OTHERS,
     )

@@ -14,8 +14,8 @@ from planner.advice.outcome import outcome_of
 from planner.advice.suggestion import Suggestion, Trying, condensed
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.plan.presets import presets
 from planner.plan.fields import ENGINE_FIELDS
+from planner.plan.presets import presets
 
 LONG = {"response_tokens": 8192, "validation_response_tokens": 8192}
 BLOCKED = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb", **LONG)

@@ -66,14 +66,5 @@ MOVES: Mapping[str, str] = {
 """Which way a field moves the figures that is left out of an answer, since it is refused."""
 NOT_KNOWN = "which way it would move the figures is not known"
 
-
-def _idle() -> dict[tuple[str, Any], list[str]]:
-    found: dict[tuple[str, Any], list[str]] = {}
-    for name, row in ROWS.items():
-        for each in row.idle:
-            found.setdefault(each, []).append(name)
-    return found
-
-
-IDLE = tuple(NoEffect(tuple(names), *why) for why, names in _idle().items())
+IDLE = tuple(NoEffect((name,), *why) for name, row in ROWS.items() for why in row.idle)
 """What changes nothing where other fields say so."""

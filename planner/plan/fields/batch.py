@@ -1,7 +1,5 @@
 """How many prompts and responses there are, and how long they are."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -190,9 +188,17 @@ class BatchFields(BaseModel):
     )
     turns: Count = field(
         1,
-        "",
+        "Turns and tool calls",
         "Turns of a conversation.",
-        **not_yet("turns", "Set turns to 1 and response_tokens to the whole conversation's."),
+        **not_yet(
+            "turns",
+            "Turns",
+            "Set turns to 1 and response_tokens to the whole conversation's.",
+        ),
+        names="turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
+        meanwhile="Headroom plans one response per prompt, without turns or waiting for tools. "
+        "Meanwhile set the response's length to the length of the whole conversation, tool output "
+        "included, and Seconds per reward to the time that the tools take.",
         moves="a conversation would be longer than one response, so activations, KV cache and "
         "time would grow",
     )

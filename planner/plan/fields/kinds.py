@@ -1,7 +1,5 @@
 """Types of a plan's fields, and what their rows ask of a plan or of a sweep's grid."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
@@ -70,9 +68,13 @@ def adapted(plan: Any) -> bool:
     return plan.finetuning in ("lora", "qlora")
 
 
-def not_yet(name: str, fix: str = "Set it to 1.") -> dict[str, Any]:
-    """Of a number's row, where no more than 1 is modelled yet, and no script has it."""
+def not_yet(name: str, said: str, fix: str = "Set it to 1.") -> dict[str, Any]:
+    """Of a number's row, where no more than 1 is modelled yet, and no script has it.
+
+    ``said`` is what sentences call it.
+    """
     return {
+        "said": said,
         "not_modelled": (lambda plan: getattr(plan, name) != 1, f"{name} above 1 {NOT_YET}", fix),
         "idle": (("it is not modelled yet", lambda plan: True),),
         "not_exported": "The script trains data-parallel only, with one turn.",

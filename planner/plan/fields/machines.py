@@ -1,7 +1,5 @@
 """What is trained, with which software, on which GPUs, and how state is spread over them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np
@@ -19,11 +17,15 @@ from planner.plan.fields.kinds import (
     not_yet,
 )
 from planner.plan.frameworks import OWN
-from planner.values.dealing import training_gpus
+from planner.values.dealing import data_parallel
 from planner.values.field import IN_SIGHT, field
 from planner.values.sharding import sharding_of
 
 ANOTHER = "every figure would be another"
+FSDP_INSTEAD = (
+    "Meanwhile plan the same GPUs with FSDP2: it spreads weights, gradients and optimizer state "
+    "over as many GPUs, but its activations and times differ from those of your run."
+)
 
 
 class MachineFields(BaseModel):
@@ -189,12 +191,12 @@ class MachineFields(BaseModel):
         moves="weights, gradients and optimizer state of a GPU would be of another size",
         refused=(
             (
-                lambda p: sharding_of(p).alone & (training_gpus(p) > 1),
+                lambda p: sharding_of(p).alone & (data_parallel(p) > 1),
                 "sharding none trains on one GPU only.",
                 "Set sharding to ddp or fsdp2, or gpus to 1.",
             ),
             (
-                lambda p: sharding_of(p).ddp & (training_gpus(p) < 2),
+                lambda p: sharding_of(p).ddp & (data_parallel(p) < 2),
                 "sharding ddp needs at least two training GPUs.",
                 "Set sharding to none.",
             ),
@@ -211,13 +213,13 @@ class MachineFields(BaseModel):
         idle=(("nothing is sharded", lambda plan: sharding_of(plan).replicated),),
         refused=(
             (
-                lambda p: (p.shard_size != 0) & (p.shard_size > training_gpus(p)),
+                lambda p: (p.shard_size != 0) & (p.shard_size > data_parallel(p)),
                 "shard_size exceeds the GPUs that train.",
                 "Lower shard_size, or set it to 0 for all GPUs.",
             ),
             (
                 lambda p: (
-                    (p.shard_size != 0) & (training_gpus(p) % np.maximum(p.shard_size, 1) != 0)
+                    (p.shard_size != 0) & (data_parallel(p) % np.maximum(p.shard_size, 1) != 0)
                 ),
                 "shard_size must divide the GPUs that train.",
                 "Choose a divisor of the number of training GPUs, or 0 for all of them.",
@@ -234,32 +236,44 @@ class MachineFields(BaseModel):
     )
     tensor_parallel: Count = field(
         1,
-        "",
+        "Tensor parallel training (Megatron)",
         "GPUs one layer is split over in training.",
-        **not_yet("tensor_parallel"),
+        **not_yet("tensor_parallel", "Tensor parallel"),
+        names="TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
+        meanwhile="Headroom cannot plan training split by tensor parallelism yet. "
+        + FSDP_INSTEAD,
         moves="weights, gradients and activations of a GPU would be smaller; collectives would "
         "add time",
     )
     pipeline_parallel: Count = field(
         1,
-        "",
+        "Pipeline parallel training (Megatron)",
         "Stages the layers are split into.",
-        **not_yet("pipeline_parallel"),
+        **not_yet("pipeline_parallel", "Pipeline parallel"),
+        names="PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
+        meanwhile=f"Headroom cannot plan pipeline stages yet. {FSDP_INSTEAD}",
         moves="weights, gradients and optimizer state of a GPU would be smaller; the first stage "
         "would keep activations of several micro-batches, and bubbles would add time",
     )
     context_parallel: Count = field(
         1,
-        "",
+        "Sequence and context parallel training",
         "GPUs one sequence is split over.",
-        **not_yet("context_parallel"),
+        **not_yet("context_parallel", "Context parallel"),
+        names="Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
+        meanwhile="Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the "
+        "sequence unsplit, with full gradient checkpointing: the plan's activations are then an "
+        "upper limit for your run, but times differ.",
         moves="activations of a GPU would be smaller; exchanged keys and values would add time",
     )
     expert_parallel: Count = field(
         1,
-        "",
+        "Expert parallel training",
         "GPUs the experts are split over.",
-        **not_yet("expert_parallel"),
+        **not_yet("expert_parallel", "Expert parallel"),
+        names="EP, expert parallel, MoE parallelism, DeepEP",
+        meanwhile="Headroom cannot plan training with experts spread over GPUs yet. "
+        + FSDP_INSTEAD,
         moves="experts' weights, gradients and optimizer state of a GPU would be smaller; sending "
         "tokens to them would add time",
     )

@@ -1,8 +1,6 @@
 """What of the model trains, and in which number formats."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -242,3 +240,23 @@ class PrecisionFields(BaseModel):
             ),
         ),
     )
+
+
+def stored(plan: Any) -> Dtype:
+    """What trained models' weights are kept in: the master copy's dtype, where that is kept.
+
+    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
+    dtype of its own, unless the framework loads base and adapters alike.
+    """
+    alike = framework_named(plan.framework).base_in_master_dtype
+    frozen_base = plan.finetuning != "full" and not alike
+    if frozen_base and plan.base_dtype == "fp32":
+        return "fp32"
+    if plan.master_dtype == "none" or sharding_of(plan).zero > 0 or frozen_base:
+        return plan.dtype  # type: ignore[no-any-return]
+    return "fp32"
+
+
+def autocasts(plan: Any) -> bool:
+    """Whether trained models' forwards compute in half precision on fp32 weights."""
+    return stored(plan) == "fp32" != plan.dtype and sharding_of(plan).replicated

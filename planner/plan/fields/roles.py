@@ -1,7 +1,5 @@
 """Models and services beside the policy: reference, critic, reward."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """What generates responses, and the run as a whole: its steps, checkpoints and price."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field

@@ -1,14 +1,12 @@
 """The optimizer, what is kept where, and how layers and loss are computed."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from planner.plan.fields.kinds import FLASH, Offload, Tokens, half
 from planner.rule import NOT_YET
-from planner.values.dealing import training_gpus
+from planner.values.dealing import data_parallel
 from planner.values.field import field
 from planner.values.sharding import sharding_of
 
@@ -85,7 +83,7 @@ class SaverFields(BaseModel):
                 lambda p: (
                     (p.optimizer_step == "in-backward")
                     & (p.shard_size != 0)
-                    & (p.shard_size != training_gpus(p))
+                    & (p.shard_size != data_parallel(p))
                 ),
                 f"optimizer_step in-backward with several copies of the shards {NOT_YET}",
                 "Set shard_size to 0.",

@@ -14,7 +14,7 @@ from planner.plan.plan import ROWS
 from planner.ui.state import session, typed
 from planner.units import GIB
 from planner.wording import choices
-from planner.wording.fields import help_text, label, when_empty
+from planner.wording.fields import help_text, label
 
 LEAST = 0.01
 """What a number that is not whole is shown to."""
@@ -59,7 +59,7 @@ def _common(
     ``convert`` makes the plan's value of what is typed; ``take`` is what to do with that where it
     is more than setting the field. Where an empty input means something, it says what.
     """
-    key, empty = f"field:{name}", when_empty(name)
+    key, empty = f"field:{name}", ROWS[name].empty
     typed.mirror(key, value, take or partial(_set, name, convert), clears=bool(empty))
     return {"key": key, "help": help_text(name), **({"placeholder": empty} if empty else {})}
 
@@ -71,7 +71,7 @@ def _set(name: str, convert: Callable[[Any], Any] | None, value: Any) -> None:
 
 def _figure(name: str, value: float, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
     """What an input of a number is given: one that may be empty is so by default, and at 0."""
-    if not when_empty(name):
+    if not ROWS[name].empty:
         return {"value": value, **_common(name, value, convert)}
     return {"value": None, **_common(name, value or None, convert)}
 
