@@ -6,13 +6,12 @@ fields tell stands in a field's row, a method's own say in its folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 from planner.plan import references
 from planner.plan.fields import IDLE
 from planner.plan.fields import PlanFields as Plan
-from planner.plan.fields.precision import autocasts
+from planner.plan.fields.training import autocasts
 from planner.plan.loss import path_of
 from planner.plan.methods import method_of, methods
 from planner.rule import NoEffect
@@ -63,17 +62,15 @@ def _of_other_methods(name: str) -> tuple[NoEffect, ...]:
     )
 
 
-def _rules(plan: Plan) -> Iterator[NoEffect]:
-    yield from method_of(plan).without_effect
-    yield from _of_other_methods(plan.method)
-    yield from ASKING
-    yield from IDLE
-
-
 def without_effect(plan: Plan) -> dict[str, str]:
     """Field → reason, for every field that changes nothing in this plan."""
     found: dict[str, str] = {}
-    for rule in _rules(plan):
+    for rule in (
+        *method_of(plan).without_effect,
+        *_of_other_methods(plan.method),
+        *ASKING,
+        *IDLE,
+    ):
         if rule.applies(plan):
             for field in rule.fields:
                 found.setdefault(field, rule.reason)

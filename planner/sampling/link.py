@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from planner.linktext import short
+from planner.plan.link import once_each
 from planner.problem import Problem, best, meant
 from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_plan
 
@@ -57,19 +58,8 @@ def from_query(
     query: Mapping[str, str | Sequence[str]], *, ignore: Collection[str] = ()
 ) -> SamplingReading:
     """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
-    found: list[Problem] = []
-    given: dict[str, str] = {}
-    size = 0
-    for key, value in query.items():
-        texts = [value] if isinstance(value, str) else list(value)
-        size += len(key) + sum(map(len, texts))
-        if key in ignore or not texts:
-            continue
-        if len(texts) > 1:
-            sentence = f"{short(key)} is given {len(texts)} times; the last one is used."
-            found.append(Problem(key[:64], sentence, "Give it once."))
-        given[key] = texts[-1]
-    if size > MAX_CHARACTERS or len(query) > MAX_KEYS:
+    given, found, (size, count) = once_each(query, ignore)
+    if size > MAX_CHARACTERS or count > MAX_KEYS:
         return _too_large()
     version = given.pop("v", VERSION)
     if version != VERSION:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plan import Plan, references
-from planner.plan.fields.precision import autocasts, stored
+from planner.plan.fields.training import autocasts, stored
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.setup.quantities import Quantities, quantities

@@ -69,6 +69,22 @@ def field(default: Any, label: str, description: str, /, **row: Any) -> Any:
     return Field(default, title=label or None, description=description, json_schema_extra=extra)
 
 
+REMEDIES: Mapping[Any, str] = {
+    int: "Give a whole number within its limits",
+    float: "Give a number within its limits",
+    bool: "Give true or false",
+    str: "Give a name with only letters, digits and . _ / -",
+}
+
+
+def remedy_of(info: FieldInfo | None, own: str = "") -> str:
+    """What to do about a value of the wrong kind or size: for people, with the meaning."""
+    if info is None:
+        return "Leave it out."
+    kind = own or REMEDIES.get(info.annotation, "Choose one of these")
+    return f"{kind}. It means: {info.description}"
+
+
 def row_of(info: FieldInfo) -> Row:
     """The row of a field; an empty one where it has none."""
     extra = info.json_schema_extra

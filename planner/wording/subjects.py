@@ -188,16 +188,16 @@ EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
 @cache
 def subjects() -> tuple[Subject, ...]:
     """Everything that can be found, fields first, in the order of the plan."""
-    inputs = [n for n, row in ROWS.items() if row.page[0] or n not in PlanFields.model_fields]
-    missing = [(name, row) for name, row in ROWS.items() if row.meanwhile]
     return (
         *(
-            Subject(n, "", ROWS[n].names, f"{meaning(n)} {NO_MEMORY * ROWS[n].only_time}")
-            for n in inputs
+            Subject(name, "", row.names, f"{meaning(name)} {NO_MEMORY * row.only_time}")
+            for name, row in ROWS.items()
+            if row.page[0] or name not in PlanFields.model_fields
         ),
         *(
             Subject(name, Plan.model_fields[name].title or name, row.names, row.meanwhile, True)
-            for name, row in missing
+            for name, row in ROWS.items()
+            if row.meanwhile
         ),
         *OTHERS,
     )

@@ -114,9 +114,8 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
         notes.append("The 8-bit optimizer did not run: its state comes from the estimate.")
-    idle = without_effect(plan)
-    for name in (each for each, row in ROWS.items() if row.not_run and each not in idle):
-        if getattr(plan, name) != DEFAULTS[name]:
+    for name in (each for each in ROWS if ROWS[each].not_run):
+        if getattr(plan, name) != DEFAULTS[name] and name not in without_effect(plan):
             changes[name] = DEFAULTS[name]
             otherwise.append(ROWS[name].not_run)
     executed = plan.model_copy(update=changes) if changes else plan

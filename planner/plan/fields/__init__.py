@@ -12,22 +12,19 @@ from typing import Any, Self
 from pydantic import ConfigDict
 
 from planner.plan.fields.batch import BatchFields
+from planner.plan.fields.computing import ComputeFields
 from planner.plan.fields.kinds import EIGHT_BIT as EIGHT_BIT
 from planner.plan.fields.kinds import FLASH as FLASH
 from planner.plan.fields.kinds import MOST as MOST
 from planner.plan.fields.kinds import Offload as Offload
 from planner.plan.fields.machines import ANOTHER, MachineFields
-from planner.plan.fields.precision import PrecisionFields
-from planner.plan.fields.roles import RoleFields
 from planner.plan.fields.rollout import NO_ENGINE, RolloutFields
-from planner.plan.fields.savers import SaverFields
+from planner.plan.fields.training import TrainingFields
 from planner.rule import NoEffect, Rule
 from planner.values.field import Row, row_of
 
 
-class PlanFields(
-    RolloutFields, RoleFields, SaverFields, PrecisionFields, BatchFields, MachineFields
-):
+class PlanFields(RolloutFields, ComputeFields, TrainingFields, BatchFields, MachineFields):
     """Everything a person chooses about one post-training run; methods add fields of their own.
 
     ``Plan(model="Qwen/Qwen2.5-7B", method="grpo", gpu="h100-80gb", gpus=8,

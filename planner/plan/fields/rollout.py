@@ -13,7 +13,6 @@ NOT_SAMPLED: Idle = (
     "no engine generates for a validation",
     lambda plan: plan.rollout in UNSAMPLED,
 )
-NOT_VALIDATED: Idle = "nothing is validated", lambda plan: plan.eval_steps == 0
 
 
 class RolloutFields(BaseModel):
@@ -285,7 +284,7 @@ class RolloutFields(BaseModel):
         only_time=True,
         idle=(
             NOT_SAMPLED,
-            NOT_VALIDATED,
+            ("nothing is validated", lambda plan: plan.eval_steps == 0),
         ),
     )
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = field(

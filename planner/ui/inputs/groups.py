@@ -37,12 +37,6 @@ def _group(key: str, title: str, icon: str) -> Group:
     return Group(key, title, icon, tuple(name for _, name in places))
 
 
-OWN = tuple(
-    Group(method.name, method.title, ":material/tune:", method.own_fields)
-    for method in methods().values()
-    if method.fields
-)
-
 SECTIONS: tuple[Section, ...] = (
     Section(
         "Method and framework",
@@ -51,7 +45,11 @@ SECTIONS: tuple[Section, ...] = (
         (
             _group("precision", "Precision and optimizer", ":material/decimal_increase:"),
             _group("roles", "Reference, critic, reward", ":material/groups:"),
-            *OWN,
+            *(
+                Group(method.name, method.title, ":material/tune:", method.own_fields)
+                for method in methods().values()
+                if method.fields
+            ),
         ),
     ),
     Section(

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from pydantic.fields import FieldInfo
 
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
@@ -36,13 +37,13 @@ def field(name: str, values: Any) -> None:
         _number(name, value)
 
 
-def bounds(name: str) -> tuple[Any, Any]:
-    """Smallest and largest value the plan's field allows; None where it says nothing.
+def bounds(info: FieldInfo) -> tuple[Any, Any]:
+    """Smallest and largest value that a field allows; None where it says nothing.
 
     Inside a bound that is itself not allowed, by the least that an input shows.
     """
     low = high = None
-    for rule in Plan.model_fields[name].metadata:
+    for rule in info.metadata:
         low = rule.gt + LEAST if hasattr(rule, "gt") else getattr(rule, "ge", low)
         high = rule.lt - LEAST if hasattr(rule, "lt") else getattr(rule, "le", high)
     return low, high
@@ -102,7 +103,7 @@ def _number(name: str, value: float) -> None:
     What is beyond an input's own limit never leaves the browser, and the page would go on with the
     verdict of another plan; so the plan refuses it, in words.
     """
-    low, high = bounds(name)
+    low, high = bounds(Plan.model_fields[name])
     whole = KINDS[name] is int
     low, high = min(low, value), max(high, value)
     st.number_input(

@@ -1,20 +1,21 @@
-"""What of the model trains, and in which number formats."""
+"""What of the model trains, in which number formats, by which optimizer, and where it is kept."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from planner.plan.fields.kinds import Dtype, adapted, half
+from planner.plan.fields.kinds import Dtype, Offload, adapted, half
 from planner.plan.frameworks import framework_named
 from planner.rule import NOT_YET
+from planner.values.dealing import data_parallel
 from planner.values.field import IN_SIGHT, Idle, field
 from planner.values.sharding import sharding_of
 
 ALL_TRAIN: Idle = "all weights train", lambda plan: plan.finetuning == "full"
 
 
-class PrecisionFields(BaseModel):
-    """Adapters and dtypes."""
+class TrainingFields(BaseModel):
+    """Adapters, dtypes, optimizer and offload."""
 
     finetuning: Literal["full", "lora", "qlora"] = field(
         "full",
@@ -240,6 +241,137 @@ class PrecisionFields(BaseModel):
             ),
         ),
     )
+    optimizer: Literal[
+        "adamw-fused", "adamw-foreach", "adamw-8bit", "paged-adamw-8bit", "sgd"
+    ] = field(
+        "adamw-fused",
+        "Optimizer",
+        "Optimizer and its implementation.",
+        more="AdamW keeps two numbers (moments) per trained weight. fused updates in place; "
+        "foreach needs a temporary of a moment's size; 8-bit stores the moments in one byte each; "
+        "paged (bitsandbytes) keeps those in memory that the driver moves to host RAM when the "
+        "GPU has no room.",
+        called={
+            "adamw-fused": "AdamW, fused",
+            "adamw-foreach": "AdamW, foreach",
+            "adamw-8bit": "AdamW, 8-bit",
+            "paged-adamw-8bit": "AdamW, 8-bit paged",
+            "sgd": "SGD",
+        },
+        names="AdamW, 8-bit Adam, bitsandbytes, paged, SGD",
+        page=("precision", 70),
+        refused=(
+            (
+                lambda p: p.optimizer == "paged-adamw-8bit" and not sharding_of(p).replicated,
+                "bitsandbytes pages whole tensors, not shards.",
+                "Set optimizer to adamw-8bit, or sharding to none or ddp.",
+            ),
+            (
+                lambda p: p.optimizer == "paged-adamw-8bit" and p.offload != "none",
+                "A paged optimizer moves to host RAM by itself when GPU memory is short.",
+                "Set offload to none, or optimizer to adamw-8bit.",
+            ),
+        ),
+    )
+    optimizer_step: Literal["update", "micro-batch", "in-backward"] = field(
+        "update",
+        "Optimizer steps",
+        "When the optimizer steps, which decides how long gradients are stored.",
+        more="update: once for all micro-batches of a mini-batch, whose gradients add up "
+        "(gradient accumulation). micro-batch: after each of them. in-backward: each weight as "
+        "soon as its gradient is there, which is freed at once; their norm cannot be clipped then.",
+        called={
+            "update": "after each update",
+            "micro-batch": "after each micro-batch",
+            "in-backward": "in the backward",
+        },
+        page=("precision", 80),
+        since=4,
+        refused=(
+            (
+                lambda p: (
+                    p.optimizer_step == "in-backward"
+                    and not (sharding_of(p).alone or sharding_of(p).fsdp == 2)
+                ),
+                f"optimizer_step in-backward with gradients that are reduced in buckets {NOT_YET}",
+                "Set sharding to none on one GPU, or to fsdp2.",
+            ),
+            (
+                lambda p: p.optimizer_step == "in-backward" and p.optimizer == "adamw-foreach",
+                "An optimizer in the backward updates one weight at a time.",
+                "Set optimizer to adamw-fused.",
+            ),
+            (
+                lambda p: p.optimizer_step == "in-backward" and p.offload == "all",
+                f"optimizer_step in-backward on the CPU {NOT_YET}",
+                "Set offload to none.",
+            ),
+            (
+                lambda p: (
+                    (p.optimizer_step == "in-backward")
+                    & (p.shard_size != 0)
+                    & (p.shard_size != data_parallel(p))
+                ),
+                f"optimizer_step in-backward with several copies of the shards {NOT_YET}",
+                "Set shard_size to 0.",
+            ),
+        ),
+    )
+    offload: Offload = field(
+        "none",
+        "Offload weights and optimizer",
+        "Which training state is kept in host RAM, and when.",
+        more="between-phases moves it out only while it is not needed (verl); otherwise it stays "
+        "out and the optimizer runs on the CPU.",
+        called={
+            "parameters": "weights",
+            "all": "weights and optimizer",
+            "optimizer-between-phases": "optimizer, between phases",
+            "parameters-between-phases": "weights, between phases",
+            "all-between-phases": "both, between phases",
+        },
+        names="CPU offload, optimizer offload, param offload, ZeRO-Offload",
+        page=("savers", 30),
+        refused=(
+            (
+                lambda p: p.offload == "parameters",
+                "Weights cannot stay in host RAM without the optimizer that updates them.",
+                "Set offload to all or to parameters-between-phases.",
+            ),
+            (
+                lambda p: p.offload == "all" and not sharding_of(p).streams,
+                "Weights can stay in host RAM for the whole step only under fsdp2 or zero3.",
+                "Set sharding to fsdp2, or offload to all-between-phases.",
+            ),
+            (
+                lambda p: p.offload == "optimizer" and not sharding_of(p).zero,
+                "Only ZeRO can keep just the optimizer in host RAM for the whole step.",
+                "Set sharding to zero2, or offload to optimizer-between-phases.",
+            ),
+        ),
+    )
+    activation_offload: bool = field(
+        False,
+        "Offload activations",
+        "Keep checkpointed activations in host RAM until the backward.",
+        more="Needs full checkpointing; takes host RAM and PCIe traffic.",
+        names="CPU activations",
+        page=("savers", 20),
+        idle=(
+            (
+                "only checkpointed activations are offloaded",
+                lambda plan: plan.gradient_checkpointing != "full",
+            ),
+        ),
+        refused=(
+            (
+                lambda p: p.activation_offload and p.gradient_checkpointing != "full",
+                "Only checkpointed activations are offloaded.",
+                "Set gradient_checkpointing to full.",
+            ),
+        ),
+    )
+
 
 
 def stored(plan: Any) -> Dtype:
