@@ -9,8 +9,8 @@ from accuracy.quantity import Addition, Answer, peak, scene
 from planner.formulas import sharding
 from planner.formulas.logits import Head, backward_instants, forward_instants
 from planner.plan import Plan
-from planner.plan.frameworks import framework_named
 from planner.term import Instant
+from planner.values.loss_code import WAYS
 
 BF16_BYTES = 2
 FP32_BYTES = 4
@@ -40,10 +40,9 @@ def _log_prob_forward(_: Plan | None) -> Answer:
         rows=2,
         vocab=151_665,
         hidden=8,
-        logits="response",
         logits_dtype="fp32",
         weight_trains=True,
-        loss=framework_named("trl").loss_code("1.13.0"),
+        way=WAYS["responses in a loop"],
     )
     size, name = _highest(forward_instants(head, objective="policy", role="policy"))
     return Answer(bytes=BEFORE_BYTES + size, where=f"head: {name}")
@@ -57,10 +56,9 @@ def _naive_head(_: Plan | None) -> Answer:
         rows=1,
         vocab=vocab,
         hidden=hidden,
-        logits="full",
         logits_dtype="fp32",
         weight_trains=True,
-        loss=framework_named("plain").loss_code("1"),
+        way=WAYS["full"],
         logits_held=True,
     )
     size, name = _highest(

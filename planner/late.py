@@ -17,8 +17,7 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.lengths import lengths_of
 from planner.setup.quantities import quantities
-from planner.sweeps.grid import Grid
-from planner.sweeps.judged import judge
+from planner.sweeps.table import rows
 
 Bytes = npt.NDArray[np.int64]
 Fits = npt.NDArray[np.bool_]
@@ -95,8 +94,9 @@ def longest_responses(footprint: Footprint) -> str:
 
 def _peaks(plan: Plan, tokens: Sequence[int]) -> Bytes:
     """Peak bytes where no response is longer, for each of these lengths."""
-    found = judge(Grid(plan.changed(length_distribution=""), {"response_tokens": tokens}))
-    peaks: Bytes = found["device_bytes"]
+    capped = plan.changed(length_distribution="")
+    [(_, columns)] = rows(capped, [{}], {"response_tokens": tokens})
+    peaks: Bytes = columns["device_bytes"][0]
     return peaks
 
 

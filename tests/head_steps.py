@@ -240,9 +240,9 @@ def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
 
 
 def with_loss(given: dict[str, Any]) -> dict[str, Any]:
-    """The head's values with the loss code of the framework and version among them."""
-    loss = framework_named(given.pop("framework")).loss_code(given.pop("framework_version"))
-    return {"loss": loss, **given}
+    """The head's values with the way of the framework and version among them."""
+    code = framework_named(given.pop("framework")).loss_code(given.pop("framework_version"))
+    return {"way": code.way("policy", given.pop("logits")), **given}
 
 
 def visible(instants: tuple[Instant, ...]) -> int:

@@ -3,4 +3,4 @@
 No formula stands here: a plan is changed, estimated again, and compared with what it was.
 """
 
-from planner.advice.singles import recommend as recommend
+from planner.advice.advice import recommend as recommend

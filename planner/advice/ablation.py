@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from planner.advice.outcome import Judge
-from planner.footprint import Footprint
+from planner.advice.outcome import Judge, Outcome, outcome_of
 from planner.plan import Plan, references, try_plan
 from planner.plan.loss import names_anew
 from planner.plan.methods import method_of
@@ -18,7 +17,8 @@ from planner.plan.relevance import without_effect
 from planner.values.method import OwnForm
 from planner.values.sharding import SHARDINGS, sharding_of
 
-Measure = Literal["device", "trainer"]
+Measure = Literal["device_bytes", "trainer_bytes"]
+"""Of the card, or the trainer's own."""
 
 
 class Switch(NamedTuple):
@@ -31,24 +31,13 @@ class Switch(NamedTuple):
     """Whether the plan has it on."""
 
 
-class Step(NamedTuple):
-    """A bar: what the plan comes to with this one changed; the first is the plan itself."""
-
-    name: str
-    device_bytes: int
-    trainer_bytes: int
-    seconds: float | None
-    word: str
-
-    def bytes(self, measure: Measure) -> int:
-        """Of the card, or the trainer's own."""
-        return self.device_bytes if measure == "device" else self.trainer_bytes
-
-
 class Ablation(NamedTuple):
-    """Bars in their order, and optimizations that could not be changed alone, with why."""
+    """What is changed and what the plan then comes to, in the order of bars: first the plan itself.
 
-    steps: tuple[Step, ...]
+    ``left_out`` are optimizations that could not be changed alone, with why.
+    """
+
+    steps: tuple[tuple[str, Outcome], ...]
     left_out: tuple[tuple[str, str], ...]
 
 
@@ -153,7 +142,7 @@ def ablation(
     chosen: Sequence[Switch],
     judge: Judge,
     *,
-    measure: Measure = "device",
+    measure: Measure = "device_bytes",
     progress: Callable[[], None] = lambda: None,
 ) -> Ablation:
     """The plan, then each of ``chosen`` changed alone: what saves most first, then what is added.
@@ -173,17 +162,7 @@ def ablation(
             continue
         progress()
         said = f"{'without' if one.own else 'with'} {one.name}"
-        steps.append((one.own, _step(said, judge(changed))))
-    steps.sort(key=lambda each: (not each[0], -each[1].bytes(measure)))
-    of_plan = _step("the plan", judge(plan))
-    return Ablation((of_plan, *(step for _, step in steps)), tuple(refused))
-
-
-def _step(name: str, footprint: Footprint) -> Step:
-    return Step(
-        name=name,
-        device_bytes=footprint.device_bytes,
-        trainer_bytes=footprint.trainer_bytes,
-        seconds=footprint.step_seconds,
-        word=footprint.verdict.word,
-    )
+        steps.append((one.own, said, outcome_of(judge(changed))))
+    steps.sort(key=lambda each: (not each[0], -getattr(each[2], measure)))
+    of_plan = "the plan", outcome_of(judge(plan))
+    return Ablation((of_plan, *((said, after) for _, said, after in steps)), tuple(refused))

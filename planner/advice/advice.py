@@ -1,4 +1,9 @@
-"""All advice on one plan; each part is worked out when it is asked for, on estimates they share."""
+"""All advice on one plan; each part is worked out when it is asked for, on estimates they share.
+
+What lets a plan start comes before what makes it fit; then what keeps weights, responses and GPUs
+as they were asked for, and of that the largest saving per second lost. An engine whose share is too
+small is mended by its own fields: nothing else that a person could change makes it start.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,21 @@ from functools import cached_property
 
 from planner.advice import fitting, room
 from planner.advice import share as engine_share
+from planner.advice.edits import Edit
 from planner.advice.idle import Idle, idle
-from planner.advice.outcome import Judge, Outcome, outcome_of
-from planner.advice.singles import judge_of, lowering, ranked
+from planner.advice.outcome import WORTH_BYTES, Judge, Outcome, outcome_of
 from planner.advice.suggestion import Read, Refused, Suggestion, Trying, nothing
+from planner.estimate import estimate
 from planner.footprint import Footprint
+from planner.plan.facts import holding
+
+LEAST_SECONDS = 0.1
+"""A change that costs less time counts as if it cost that much."""
+
+
+def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
+    """Up to ``most`` changes that mend the plan or save memory, best first."""
+    return Advice(footprint).singles[:most]
 
 
 def silent() -> None:
@@ -36,8 +51,12 @@ class Advice:
         progress: Callable[[], None] = silent,
         refused: Refused = nothing,
     ) -> None:
-        given = judge or judge_of(footprint)
+        given = judge or (lambda plan: estimate(plan, holding(footprint.speeds, plan)))
         self._trying = Trying(outcome_of(footprint), given, progress, refused)
+
+    def edited(self, edit: Edit) -> Suggestion | None:
+        """What one more edit does; None where it cannot be made."""
+        return self._trying.edited(edit)
 
     @property
     def outcome(self) -> Outcome:
@@ -66,7 +85,12 @@ class Advice:
     @cached_property
     def singles(self) -> tuple[Suggestion, ...]:
         """Single edits that mend the plan or save memory, by what blocks."""
-        return ranked(self._trying, self.made)
+        found = [*fitting.starting(self._trying).values(), *self.made]
+        worth = [one for one in found if _mends(one) or (one.peak == "less" and not one.worse)]
+        if self.outcome.blockers and any(one.unblocks for one in worth):
+            worth = [one for one in worth if one.unblocks]
+        once = {tuple(sorted(one.changes.items(), key=str)): one for one in reversed(worth)}
+        return tuple(sorted(reversed(once.values()), key=_rank))
 
     @cached_property
     def pairs(self) -> tuple[Suggestion, ...]:
@@ -79,8 +103,19 @@ class Advice:
         return fitting.pairs(self._trying, self.made)
 
     def lowering(self, phase: str) -> tuple[Suggestion, ...]:
-        """What lowers a phase's own need, the most first."""
-        return lowering(self.made, phase)
+        """What lowers a phase's own need, the most first.
+
+        Nothing after which the plan is judged worse; of the phase that decides only what lowers
+        the peak with it: the rest has no effect here.
+        """
+        able = [
+            one
+            for one in self.made
+            if one.lowered_bytes(phase) >= WORTH_BYTES
+            and not one.worse
+            and (phase != one.before.worst or one.peak == "less")
+        ]
+        return tuple(sorted(able, key=lambda one: -one.lowered_bytes(phase)))
 
     @cached_property
     def faster(self) -> tuple[Suggestion, ...]:
@@ -110,3 +145,13 @@ class Advice:
     def share_words(self, read: Read) -> str:
         """What the engine's share holds; empty where there is none."""
         return engine_share.in_words(self.outcome, read)
+
+
+def _mends(one: Suggestion) -> bool:
+    return one.unblocks or (one.fits and not one.before.fits)
+
+
+def _rank(one: Suggestion) -> tuple[bool, bool, bool, float]:
+    """Bytes saved per second lost at last; a change that costs no time costs a tenth of one."""
+    lost = max(LEAST_SECONDS if one.seconds_lost is None else one.seconds_lost, LEAST_SECONDS)
+    return not one.unblocks, not _mends(one), not one.keeps, -one.saved_bytes / lost

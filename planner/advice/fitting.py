@@ -193,14 +193,18 @@ def _fits(found: Suggestion | None) -> bool:
     return found is not None and found.fits
 
 
-def _base(trying: Trying) -> tuple[Edit, ...]:
-    """What lets an engine start whose share is too small; nothing where none is."""
+def starting(trying: Trying) -> dict[tuple[Edit, ...], Suggestion]:
+    """What lets an engine start whose share is too small, by its edits; none where it starts."""
     plan = trying.before.plan
     if not share.has_engine(plan) or share.room_of(plan).starts:
-        return ()
+        return {}
     found = {made: trying.edited(*made) for made in share.starting(plan)}
-    able = {made: one.after for made, one in found.items() if one is not None}
-    return min(able, key=lambda made: _waking(able[made]), default=())
+    return {made: one for made, one in found.items() if one is not None}
+
+
+def _base(trying: Trying) -> tuple[Edit, ...]:
+    able = starting(trying)
+    return min(able, key=lambda made: _waking(able[made].after), default=())
 
 
 def _waking(outcome: Outcome) -> tuple[float, float]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from planner.advice.ablation import switches
 from planner.advice.edits import Edit, without_use
 from planner.advice.outcome import SAME, Level, Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
 from planner.plan import Plan, references
 from planner.plan.fields import ENGINE_FIELDS
-from planner.plan.methods import method_of
 from planner.units import read_bytes
 
 BETWEEN = "-between-phases"
@@ -33,7 +33,7 @@ def idle(trying: Trying, read: Read = read_bytes) -> tuple[Idle, ...]:
     """What does nothing to the peak of the plan at hand, by the judgement of every suggestion."""
     plan, found = trying.before.plan, []
     without = without_use(plan)
-    for title, changes, on in (*_untried(plan), *_had(plan)):
+    for title, changes, on in {str(each[1]): each for each in _tried(plan)}.values():
         if without >= changes.keys():
             continue  # pages do not show such a field
         one = trying.edited(Edit(title=title, kind="memory", changes=changes))
@@ -57,10 +57,12 @@ def together(found: Sequence[Idle]) -> tuple[tuple[str, str], ...]:
     )
 
 
-Tried = tuple[str, dict[str, Any], bool]
-
-
-def _untried(plan: Plan) -> Iterator[Tried]:
+def _tried(plan: Plan) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Every optimization the other way round, whether it is on, and what else people advise."""
+    for one in switches(plan):
+        small = one.name.partition(" ")[0][1:].islower()  # "Gradient checkpointing", and not "LoRA"
+        title = one.name[0].lower() + one.name[1:] if small else one.name
+        yield title, dict(one.off if one.own else one.on), one.own
     if plan.finetuning == "full":
         base = {"reference": "adapter-disabled"} if references.compares(plan) else {}
         yield "LoRA", {"finetuning": "lora", **base}, False
@@ -71,48 +73,17 @@ def _untried(plan: Plan) -> Iterator[Tried]:
             yield title, {field: value}, False
     if plan.micro_batch_size > 1:
         yield "a smaller micro-batch", {"micro_batch_size": 1}, False
-    for on_name, _, on, off in method_of(plan).switches:
-        if not _has(plan, off):
-            continue
-        yield on_name, dict(on), False
-
-
-def _had(plan: Plan) -> Iterator[Tried]:
-    """What a plan has on, and would be without."""
-    if plan.finetuning != "full":
-        base = {"reference": "copy"} if references.on_policy(plan) else {}
-        yield "LoRA", {"finetuning": "full", **base}, True
-    if plan.offload != "none":
-        yield "offloading of weights and optimizer", {"offload": "none"}, True
-    if plan.activation_offload:
-        yield "offloading of activations", {"activation_offload": False}, True
-    elif plan.gradient_checkpointing == "full":
-        yield "gradient checkpointing", {"gradient_checkpointing": "none"}, True
-    if plan.optimizer == "adamw-8bit":
-        yield "8-bit AdamW", {"optimizer": "adamw-fused"}, True
-    for on_name, _, on, off in method_of(plan).switches:
-        if _has(plan, on):
-            yield on_name, dict(off), True
-
-
-def _has(plan: Plan, changes: Any) -> bool:
-    return all(getattr(plan, field) == value for field, value in changes.items())
 
 
 POPULAR: tuple[tuple[str, str, Any], ...] = (
     ("optimizer offload between phases", "offload", f"optimizer{BETWEEN}"),
     ("offload of weights and optimizer between phases", "offload", f"all{BETWEEN}"),
-    ("gradient checkpointing", "gradient_checkpointing", "full"),
-    ("8-bit AdamW", "optimizer", "adamw-8bit"),
     ("fused linear cross-entropy", "logits", "fused"),
-    ("an offloaded reference", "reference", "offloaded"),
     ("flash attention", "attention", "flash"),
     ("an fp8 KV cache", "kv_cache_dtype", "fp8"),
     ("fewer sequences at once", "max_num_seqs", 64),
-    ("emptying the cache between phases", "empty_cache", "between-phases"),
-    ("expandable segments", "expandable_segments", True),
 )
-"""Title, field and value of what threads about running out of memory advise."""
+"""Title, field and value of what threads about running out of memory advise besides."""
 
 
 FILLED = "vLLM fills what it reserves with KV cache: more sequences, not less memory"

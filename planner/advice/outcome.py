@@ -63,6 +63,7 @@ class Outcome:
     blockers: tuple[str, ...]
     budget_bytes: int
     device_bytes: int
+    trainer_bytes: int
     host_bytes: int | None
     worst: str
     levels: tuple[Level, ...]
@@ -106,6 +107,7 @@ def outcome_of(footprint: Footprint) -> Outcome:
         blockers=footprint.blockers,
         budget_bytes=footprint.budget_bytes,
         device_bytes=footprint.device_bytes,
+        trainer_bytes=footprint.trainer_bytes,
         host_bytes=footprint.host_bytes,
         worst=footprint.worst.name,
         levels=tuple(map(_level, footprint.phases)),

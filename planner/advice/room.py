@@ -14,8 +14,8 @@ from planner.advice import share
 from planner.advice.edits import Edit, Kind
 from planner.advice.suggestion import Suggestion, Trying, merged
 from planner.plan import Plan, try_plan
-from planner.sweeps.grid import FOLLOWERS, Grid
-from planner.sweeps.judged import judge
+from planner.sweeps.grid import FOLLOWERS
+from planner.sweeps.table import rows
 from planner.units import read_count
 
 FASTER: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -127,11 +127,11 @@ def _alone(plan: Plan, field: str) -> dict[str, list[int]]:
 
 def fastest(plan: Plan, over: dict[str, Sequence[int]]) -> dict[str, int] | None:
     """The values of these axes with the shortest step of all that fit; None where none does."""
-    columns = judge(Grid(plan, over))
-    able = columns["valid"] & (columns["verdict"].codes == 0)
-    every = zip(columns["step_seconds"], able, product(*over.values()), strict=True)
-    rows = [(float(seconds), values) for seconds, fits, values in every if fits]
-    return dict(zip(over, min(rows)[1], strict=True)) if rows else None
+    [(_, columns)] = rows(plan, [{}], over)
+    able = (columns["valid"] & (columns["verdict"].codes == 0))[0]
+    every = zip(columns["step_seconds"][0], able, product(*over.values()), strict=True)
+    found = [(float(seconds), values) for seconds, fits, values in every if fits]
+    return dict(zip(over, min(found)[1], strict=True)) if found else None
 
 
 def used(trying: Trying, made: Sequence[Suggestion]) -> Suggestion | None:

@@ -57,6 +57,6 @@ def _bucket(scene: Scene) -> Iterator[str]:
     """A bucket for the weights on their way to an engine, where the framework has none."""
     plan, framework = scene.plan, scene.framework
     engine = plan.rollout.startswith("vllm")
-    if engine and plan.sync_bucket_bytes and not framework.sync_bucket_bytes:
+    if engine and plan.sync_bucket_bytes and framework.sync(plan)[1] != "bucket":
         none = f"{framework.label} sends weights to vLLM without a bucket"
         yield f"weight sync: {none}; the plan's bucket is counted"

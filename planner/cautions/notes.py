@@ -11,16 +11,15 @@ from planner.catalog.gpu_catalog import CUSTOM
 from planner.footprint import Phase
 from planner.formulas.activations.coverage import refuses_sdpa
 from planner.phases.scene import Scene
-from planner.phases.vocabulary import path
+from planner.phases.vocabulary import way
 from planner.plan import references
 from planner.plan.chosen import DEFAULTS
 from planner.plan.defaults import fill
 from planner.plan.length_words import prompts, words
 from planner.plan.lengths import at_caps, lengths_of, prompt_of
-from planner.plan.loss import has_path
 from planner.plan.relevance import without_effect
 from planner.setup.quantities import pads_rollout
-from planner.setup.workload import attention_of, compile_breaks
+from planner.setup.workload import compile_breaks
 from planner.units import read_gib
 from planner.values.step_phases import ROLLOUT
 
@@ -51,7 +50,7 @@ def notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
 
 def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     """What the plan was taken for where it can be read in more than one way."""
-    plan, runs = scene.plan, path(scene)
+    plan = scene.plan
     if any(phase.host_bytes for phase in phases):
         yield (
             "Host RAM counts the processes and all tensors that are offloaded, loaded or gathered "
@@ -60,20 +59,20 @@ def _as_read(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     here = scene.policy.arch.measured.startswith(spot.PREFIX)
     if here and plan.attention == "eager" and refuses_sdpa(scene.policy.arch):
         yield f"transformers refuses sdpa for {scene.policy.arch.family}: attention is eager."
-    if has_path(plan) and runs in scene.framework.path_notes:
-        yield scene.framework.path_notes[runs]
+    if note := way(scene).note:
+        yield note
     if references.on_disk(plan):
         yield (
             "Each response of the run is counted once; if prompts repeat, the reference scores "
             "fewer responses before the run."
         )
     for model in scene.setup.models:
-        if (asked := attention_of(plan, model.role)) != plan.attention:
+        if (asked := model.attention) != plan.attention:
             yield (
                 f"{scene.framework.label} always runs the {model.role} with {asked} attention, not "
                 f"the plan's ({plan.attention}), and stops if its package is missing."
             )
-    if plan.compile and compile_breaks(plan):
+    if plan.compile and compile_breaks(plan, plan.attention):
         yield (
             "compile changes no memory here: flash-attn breaks the graph inside a checkpointed "
             "layer."

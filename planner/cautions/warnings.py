@@ -73,11 +73,12 @@ def _reference(scene: Scene) -> Iterator[str]:
 def _reward(scene: Scene) -> Iterator[str]:
     """What a reward model that is served takes, by a default that no field of a plan sets."""
     engine = scene.framework.reward_engine
-    if engine is not None and scene.reward is not None:
+    if engine and scene.reward:
         yield (
             f"{scene.framework.label} serves the reward model from a second engine on "
-            f"{read_count(engine.gpus, 'GPU')}, which takes {engine.share_percent}% of each while "
-            "it scores: its defaults, which no setting here changes."
+            f"{read_count(engine['rollout_tensor_parallel'], 'GPU')}, which takes "
+            f"{engine['gpu_memory_utilization']:.0%} of each while it scores: its "
+            "defaults, which no setting here changes."
         )
 
 

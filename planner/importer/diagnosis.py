@@ -12,9 +12,7 @@ from typing import Literal
 
 from planner.advice.advice import Advice
 from planner.advice.edits import KINDS, Edit
-from planner.advice.outcome import outcome_of
-from planner.advice.singles import judge_of
-from planner.advice.suggestion import Suggestion, Trying
+from planner.advice.suggestion import Suggestion
 from planner.footprint import Footprint
 from planner.importer import sentences
 from planner.importer.allocations import allocations
@@ -220,8 +218,7 @@ def _fixes(
         found = [*advice.lowering(places[0].phase)]
     once = {tuple(sorted(one.changes.items(), key=str)): one for one in sorted(found, key=_costs)}
     if message.cause == "fragmentation":
-        trying = Trying(outcome_of(footprint), judge_of(footprint))
-        one = trying.edited(EXPANDABLE)
+        one = advice.edited(EXPANDABLE)
         yield from (one,) if one is not None else ()
     yield from [*once.values()][:MOST]
 

@@ -189,8 +189,8 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     backward the layers' are counted with what they save; the head saves its own.
     """
     precision = scene.precision
-    frees = scene.framework.answering_adapter_requires_gradients
-    frozen = role.answers_frozen and not frees
+    requires = scene.setup[role.name].requires_gradients
+    frozen = role.answers_frozen and not requires
     if role.adapters and precision == "autocast-bf16":
         # A frozen weight's copy is in no cache: the head's is kept for the pass back through it.
         trained = scene.setup.adapters_in_fp32 and not (role.disabled or frozen)
@@ -202,7 +202,7 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
         )
     if scene.setup.autocasts_forwards and role.adapters and not role.disabled:
         return adapter_copies(role.linear_adapters * (layers and not frozen), role=role.name)
-    caches = role.trained or scene.framework.reference_requires_gradients
+    caches = role.trained or requires
     if precision != "autocast-bf16" or not caches:
         return ()
     head = head and not role.value_head
@@ -277,7 +277,7 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Ite
     for term in far:
         if term.name not in stay:
             label = f"{term.name}, offloaded"
-            if scene.framework.host.pins_activations:
+            if "activations" in scene.framework.pinned:
                 each = ((term.tensors, 1 / maximum(term.tensors, 1)),)
                 yield host.offloaded(scene, name, label, term.bytes, each)
             else:

@@ -79,10 +79,10 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
-    if not role.value_head and head.loss.outside_model and head.logits == "full":
+    if not role.value_head and head.way.outside_model and head.logits == "full":
         # By then the loss has gone backward.
         return logits.kept_of_output(head.of(role.name))
-    if role.value_head or not head.loss.counted_at_regather:
+    if role.value_head or not head.way.as_named:
         return ()
     if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):
         # Transformers' loss computes in fp32.
@@ -256,7 +256,7 @@ def _counts_weights(scene: Scene, role: Role) -> bool:
 
     A compiled layer's come out together; ZeRO's buckets take them over.
     """
-    compiled = scene.plan.compile and not compile_breaks(scene.plan)
+    compiled = scene.plan.compile and not compile_breaks(scene.plan, scene.plan.attention)
     return not (compiled or scene.zero_stage)
 
 

@@ -95,7 +95,7 @@ def beside_loss(
     Where it takes the model's output, its forward has ended by then, and its root may be resharded;
     ``inside`` says that the instant is one of the head itself. Chunks are scored by the model.
     """
-    outside = vocabulary.loss_code(scene).outside_model and not inside
+    outside = vocabulary.way(scene).outside_model and not inside
     outside = outside and (role.value_head or vocabulary.path(scene) == "full")
     if not (scene.fsdp and outside) or gathered.wrapped_whole(scene, role):
         # A head's unit hears of the backward by its logits' gradient, which the loss makes first.

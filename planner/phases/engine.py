@@ -17,6 +17,7 @@ from planner.phases import host
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
 from planner.term import Term
+from planner.values.framework import Sync
 from planner.values.step_phases import Engine
 
 ROLE = "rollout engine"
@@ -26,7 +27,7 @@ def held(scene: Scene, state: Engine) -> Iterator[Term]:
     plan = scene.plan
     if plan.rollout != "vllm-colocated":
         return
-    if not scene.framework.host.engine_in_trainer:
+    if apart(scene):
         yield process(scene)
     if plan.vllm_sleep_level == 0 or state == "awake":
         yield from awake(scene)
@@ -38,6 +39,12 @@ def held(scene: Scene, state: Engine) -> Iterator[Term]:
     elif plan.vllm_sleep_level == 1:
         label = "vLLM weights, asleep in host RAM"
         yield host.offloaded(scene, ROLE, label, weights.bytes, scene.served.layout)
+
+
+def apart(scene: Scene) -> bool:
+    """Whether the engine has processes of its own, beside the trainer's."""
+    rollout = scene.plan.rollout
+    return rollout == "vllm-separate" or rollout in scene.framework.helpers
 
 
 @once
@@ -113,8 +120,7 @@ def _buffers(scene: Scene) -> Term:
 
 
 def _serves_adapters(scene: Scene) -> bool:
-    merges = scene.framework.host.engine_merges_adapters
-    return scene.plan.finetuning != "full" and not merges
+    return sync(scene)[0] == "adapters"
 
 
 def _graphs(scene: Scene, adapters: bool) -> Term:
@@ -254,11 +260,11 @@ def _token_bytes(scene: Scene) -> int:
 
 def sending(scene: Scene) -> Iterator[Term]:
     """In what updated weights travel to the engine, on the trainer's GPU."""
-    bucket_bytes, policy = sync_bucket(scene), scene.served
-    apart = scene.plan.rollout == "vllm-separate"
-    if bucket_bytes:
-        yield generation.SYNC_BUCKET("policy", buckets=1 + apart, bucket_bytes=bucket_bytes)
-    elif apart and _packs(scene):
+    (_, how, buffer_bytes), policy = sync(scene), scene.served
+    if how == "bucket":
+        buckets = 1 + (scene.plan.rollout == "vllm-separate")
+        yield generation.SYNC_BUCKET("policy", buckets=buckets, bucket_bytes=buffer_bytes)
+    elif how == "packed":
         yield _packed(scene, policy.name, buffers=2)
         if scene.gathers:
             yield _packed(scene, policy.name, buffers=1, label="gathered weights to be packed")
@@ -273,36 +279,26 @@ def arriving(scene: Scene) -> Iterator[Term]:
     ones come to the engine itself: one is made while two others are still in use. An engine that
     asks for each weight by itself makes room for it as the trainer keeps it.
     """
-    bucket_bytes, policy = sync_bucket(scene), scene.served
-    if bucket_bytes:
-        yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=bucket_bytes)
+    (_, how, buffer_bytes), policy = sync(scene), scene.served
+    if how == "bucket":
+        yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=buffer_bytes)
         yield allocator.context(ROLE, scene.facts.gpu)
-    elif _packs(scene):
+    elif how == "packed":
         yield _packed(scene, ROLE, buffers=3)
     else:
         yield policy.largest_tensor().of(ROLE)
 
 
-def sync_bucket(scene: Scene) -> int:
-    """Bucket in which weights travel, the plan's or the framework's own; 0 where there is none."""
-    return scene.plan.sync_bucket_bytes or scene.framework.sync_bucket_bytes
-
-
-def sends_each_weight(scene: Scene) -> bool:
-    """Whether a separate engine is asked for each weight by itself, not for all announced ones."""
-    plan = scene.plan
-    apart = plan.rollout == "vllm-separate"
-    return bool(apart and plan.framework_version in scene.framework.sends_each_weight)
-
-
-def _packs(scene: Scene) -> bool:
-    return scene.framework.packed_sync_bytes > 0 and not sends_each_weight(scene)
+def sync(scene: Scene) -> Sync:
+    """What travels, how, and bytes of a buffer: a plan's own bucket, or the framework's way."""
+    found, own = scene.framework.sync(scene.plan), scene.plan.sync_bucket_bytes
+    return (found[0], "bucket", own) if own else found
 
 
 def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:
     """Packed weights on their way: at least what a buffer asks for, at most one weight more."""
     policy = scene.served
-    buffer_bytes = scene.framework.packed_sync_bytes
+    *_, buffer_bytes = sync(scene)
     largest_bytes = policy.largest_weight * policy.weight_bytes
     weight_bytes = policy.parameters * policy.weight_bytes
     sizes: dict[str, Any] = {

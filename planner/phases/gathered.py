@@ -43,8 +43,7 @@ def root_stays(scene: Scene, role: Role) -> bool:
 
 def wrapped_whole(scene: Scene, role: Role) -> bool:
     """Whether a forward gathers the whole reference, which is one unit to FSDP2."""
-    whole = sharding_of(scene.plan).fsdp == 2 and scene.framework.reference_gathered_whole
-    return scene.fsdp and role.name == "reference" and whole
+    return scene.fsdp and scene.setup[role.name].spread == "whole"
 
 
 def reference_stays(scene: Scene, role: Role) -> bool:
@@ -141,7 +140,7 @@ def flat(scene: Scene) -> bool:
     torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
     step wraps by FSDP2 whatever the plan says.
     """
-    return sharding_of(scene.plan).fsdp == 1 and scene.framework.wraps_flat
+    return sharding_of(scene.plan).fsdp == 1 and not scene.framework.steps_are_ours
 
 
 def finds_gathered(scene: Scene, role: Role, trains: bool = False) -> bool:

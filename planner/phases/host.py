@@ -15,9 +15,7 @@ from planner.plan.fields import EIGHT_BIT
 from planner.setup.workload import four_bit
 from planner.term import Layout, Term
 from planner.values.dtypes import BYTES, TORCH_NAMES
-from planner.values.framework import HostSide
 from planner.values.model_setup import ModelSetup
-from planner.values.sharding import sharding_of
 
 ROLE = "process"
 
@@ -25,12 +23,11 @@ ROLE = "process"
 @shared
 def processes(scene: Scene) -> Iterator[Term]:
     """Every process of a node, and what they pass to each other."""
-    side, plan = scene.framework.host, scene.plan
-    ranks = scene.ranks_per_node
-    engine = _engine_gpus(scene, side)
-    rewards = None if scene.reward is None else scene.framework.reward_engine
-    cards = ranks + engine + (0 if rewards is None else ranks)
-    cuda, imported = host.CUDA_BYTES, side.imports_bytes
+    code, plan = scene.framework, scene.plan
+    ranks, engine = scene.ranks_per_node, _engine_gpus(scene)
+    rewards = code.reward_engine if scene.reward else {}
+    cards = ranks + engine + (ranks if rewards else 0)
+    cuda, imported = host.CUDA_BYTES, code.host_bytes["process"]
     yield host.CARD_PROCESSES(
         ROLE,
         host=True,
@@ -41,17 +38,19 @@ def processes(scene: Scene) -> Iterator[Term]:
     )
     nodes = ceil_div(scene.q.training_gpus, plan.gpus_per_node)
     engines = ceil_div(engine, plan.rollout_tensor_parallel)
-    engines = engines + (0 if rewards is None else ceil_div(ranks, rewards.gpus))
-    helpers = ceil_div(side.helpers, nodes) + engines * side.engine_helpers
+    if rewards:
+        engines = engines + ceil_div(ranks, rewards["rollout_tensor_parallel"])
+    helpers = ceil_div(code.helpers.get("run", 0) + code.helpers.get("reward", 0), nodes)
+    helpers = helpers + engines * code.helpers.get(plan.rollout, 0)
     yield host.HELPER_PROCESSES(
         ROLE,
         host=True,
         helpers=helpers,
         imports_bytes=imported,
-        services_bytes=side.services_bytes,
+        services_bytes=code.host_bytes.get("services", 0),
     )
     tokens = scene.q.sequences_per_step * (plan.prompt_tokens + plan.response_tokens)
-    stored = side.stored_bytes_per_token
+    stored = code.host_bytes.get("token", 0)
     yield host.SHARED_OBJECTS(
         ROLE,
         host=True,
@@ -61,13 +60,12 @@ def processes(scene: Scene) -> Iterator[Term]:
     )
 
 
-def _engine_gpus(scene: Scene, side: HostSide) -> Num:
+def _engine_gpus(scene: Scene) -> Num:
     """GPUs of this node on which an engine has processes of its own."""
     plan, ranks = scene.plan, scene.ranks_per_node
     if plan.rollout == "vllm-separate":
         return minimum(plan.rollout_gpus, maximum(plan.gpus_per_node - ranks, 0))
-    colocated = plan.rollout == "vllm-colocated"
-    return ranks if colocated and not side.engine_in_trainer else 0
+    return ranks if plan.rollout in scene.framework.helpers else 0
 
 
 def offloaded(
@@ -109,9 +107,9 @@ def pinned(scene: Scene, role: Role, category: str) -> bool:
     """
     plan = scene.plan
     if not role.trained:
-        return scene.fsdp and scene.framework.reference_streamed
+        return scene.setup[role.name].waits == "host, streamed"
     if plan.offload.endswith("-between-phases"):
-        return scene.framework.host.pins_between_phases
+        return "between-phases" in scene.framework.pinned
     return bool(scene.zero_stage) or category != "optimizer"
 
 
@@ -120,21 +118,14 @@ def gradients_nobody_makes(weights: Term) -> Term:
     return host.FLAT_GRADIENTS(weights.role, host=True, pinned_bytes=weights.bytes)
 
 
-def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
+def loaded(scene: Scene, role: Role) -> Term:
     """Weights that are read into a dtype the file does not have.
 
     How far other ranks convert ahead of what they drop, nobody can know: up to all of it.
     """
-    side, ranks = scene.framework.host, scene.ranks_per_node
-    all_keep = not sharded or (role.arch.tied and side.tied_on_every_rank)
-    all_keep = all_keep or (scene.fsdp and side.fsdp_readers == "all")
+    kept, most = scene.framework.copies(scene.plan, scene.ranks_per_node, role.arch.tied)
     of = _converted(scene, role)
     one = host.LOADED.value(copies=1, **of)
-    most = ranks if all_keep or (scene.fsdp and side.fsdp_readers == "all-in-passing") else 1
-    kept = ranks if all_keep else 1
-    if side.alone_reads_to_gpu:
-        several = scene.q.training_gpus > 1
-        kept, most = kept * several, most * several
     return host.LOADED(
         role.name, host=True, copies=kept, between=(kept * one, most * one), **of
     )
@@ -142,10 +133,9 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
 
 def _converted(scene: Scene, role: Role) -> dict[str, Num]:
     """What of a role's weights is made anew: 4-bit ones are on the GPU, FSDP1 widens its shards."""
-    model, plan = scene.setup[role.name], scene.plan
+    model = scene.setup[role.name]
     stated = _stated_dtype(scene, model)
-    late = scene.framework.widens_as_it_shards and sharding_of(plan).fsdp == 1 and model.trained
-    dtype = plan.dtype if late else model.stored
+    dtype = model.loaded or model.stored
     return {
         "parameters": role.parameters,
         "value_bytes": BYTES[dtype],
@@ -161,7 +151,7 @@ def _stated_dtype(scene: Scene, model: ModelSetup) -> str:
 
 def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:
     """What is copied to host RAM before it is written: these numbers, or each rank's shards."""
-    if scene.fsdp and scene.framework.host.saves == "shards":
+    if scene.fsdp and scene.framework.checkpoint == "shards":
         return host.SAVED_SHARDS(
             role.name,
             host=True,
@@ -184,14 +174,13 @@ def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:
 
 def _frozen_bytes(scene: Scene, role: Role) -> Num:
     """Of the weights below adapters, where these are picked out of all that is gathered."""
-    whole = role.adapters and scene.fsdp and scene.framework.host.gathers_frozen
+    whole = role.adapters and scene.fsdp and scene.framework.checkpoint == "state"
     return role.parameters * role.weight_bytes if whole else 0
 
 
 def gathers_state(scene: Scene) -> bool:
     """Whether the optimizer's state is made whole on rank 0 to be written."""
-    side = scene.framework.host
-    whole = scene.fsdp and side.saves == "whole" and side.saves_optimizer
+    whole = scene.fsdp and scene.framework.checkpoint == "state"
     return whole and state_bytes(scene) > 0
 
 

@@ -8,8 +8,8 @@ hand: what a bundle depends on is what it was seen to read.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container, Hashable
-from operator import itemgetter
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -54,77 +54,12 @@ class Leaf(NamedTuple):
     reads: Reads
 
 
-class Branch:
-    """The next name that is read, and what follows each value of it."""
-
-    __slots__ = ("name", "next")
-
-    def __init__(self, name: Name) -> None:
-        self.name = name
-        self.next: dict[Hashable, Branch | Leaf] = {}
+Ways = dict[tuple[Name, ...], dict[Hashable, Leaf]]
+"""What a key has stood for: by the names that were read, and the values that they had."""
 
 
-class Made:
-    """What a key has stood for: by the values read, in the order in which they were read."""
-
-    __slots__ = ("_first", "_found", "_names", "_signature")
-
-    def __init__(self) -> None:
-        self._first: Branch | Leaf | None = None
-        self._names: Reads = {}
-        # All that was read on any way, of the values a scene has: one look in place of a walk.
-        self._signature: Callable[[Values], Hashable] = _nothing
-        self._found: dict[Hashable, Leaf] = {}
-
-    def find(self, values: Values) -> Leaf | None:
-        """What was made of these values; None where nothing was."""
-        signature = self._signature(values)
-        found = self._found.get(signature)
-        if found is None:
-            node = self._first
-            while type(node) is Branch:
-                node = node.next.get(values[node.name])
-            if node is None:
-                return None
-            found = self._found[signature] = node  # type: ignore[assignment]
-        return found
-
-    def keep(self, leaf: Leaf, values: Values) -> None:
-        """Keeps what was made; not where its reads came in another order than before."""
-        names = list(leaf.reads)
-        if not names:
-            self._first = self._first or leaf
-            return
-        if self._first is None:
-            self._first = Branch(names[0])
-        node: Branch | Leaf = self._first
-        for name, following in zip(names, [*names[1:], None], strict=True):
-            if type(node) is not Branch or node.name != name:
-                return
-            new = leaf if following is None else Branch(following)
-            node = node.next.setdefault(values[name], new)
-        if leaf.reads.keys() - self._names.keys():
-            self._names.update(leaf.reads)
-            self._signature = itemgetter(*self._names)
-            self._found.clear()
-
-
-def _nothing(_: Values) -> Hashable:
-    return None
-
-
-class Past:
-    """What earlier scenes of a sweep have made, by what they had read."""
-
-    def __init__(self) -> None:
-        self._made: dict[Hashable, Made] = {}
-
-    def of(self, key: Hashable) -> Made:
-        """What a key has stood for."""
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = Made()
-        return found
+Past = defaultdict[Hashable, Ways]
+"""What earlier scenes of a sweep have made; begins as ``defaultdict(dict)``."""
 
 
 class Values(dict[Name, Hashable]):
@@ -180,12 +115,15 @@ class Memory:
         """The same, and what it has read."""
         found = self._known.get(key)
         if found is None:
-            past = self._past.of(key) if shares and self._past is not None else None
-            found = past.find(self.values) if past is not None else None
-            if found is None:
+            ways: Ways = self._past[key] if shares and self._past is not None else {}
+            read = self.values.__getitem__
+            for names, known in ways.items():
+                if (found := known.get(tuple(map(read, names)))) is not None:
+                    break
+            else:
                 found = self._made(make)
-                if past is not None:
-                    past.keep(found, self.values)
+                names = tuple(found.reads)
+                ways.setdefault(names, {})[tuple(map(read, names))] = found
             self._known[key] = found
         if self._reading:
             self._reading[-1].update(found.reads)

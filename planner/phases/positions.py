@@ -19,6 +19,7 @@ from planner.phases.scene import Scene, once, shared
 from planner.phases.vocabulary import inference_head, training_head
 from planner.plan.methods import method_of
 from planner.term import Term
+from planner.values.loss_code import CROSS_ENTROPY
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
 IN_PIECES = ("chunked", "fused")
@@ -113,7 +114,8 @@ class Positions:
         self.head: Head = (training_head if gradient else inference_head)(scene, role)
         self.tokens = q.micro_tokens if gradient else q.logprob_tokens
         rows = q.micro_sequences if gradient else q.logprob_sequences
-        every = self.head.loss.scores_all(method_of(scene.plan).objective, scene.plan.logits)
+        way = self.head.way
+        every = method_of(scene.plan).objective == CROSS_ENTROPY or way.scores_all
         # The loss scores some positions of a row only.
         cut = not (every or role.value_head)
         self.packed = cut and scene.plan.batch_shape == "packed"
@@ -125,12 +127,12 @@ class Positions:
         self.autocasts = lowered and not self.head.casts_tiles
         # A head that gathers the rows it scores counts that copy, and keeps nothing else but what
         # autocast has lowered.
-        gathers = self.head.loss.gathers_scored_rows and self.in_pieces and not self.autocasts
+        gathers = way.by_kernel and self.in_pieces and not self.autocasts
         cut = cut and not gathers
         # 1 where the scored positions are no view of the rows, else 0.
         self.apart: Num = int(self.packed) if self.packed or not cut else minimum(rows - 1, 1)
         self.kept = (self.head.weight_trains or self.in_pieces) and not gathers
-        self.outside = self.head.loss.outside_model and self.head.logits == "full"
+        self.outside = way.outside_model and way.path == "full"
         """The loss takes the model's output, and no forward names its hidden states by then."""
 
     def hidden(self, there: Num = 1) -> Iterator[Term]:

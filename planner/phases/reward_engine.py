@@ -26,12 +26,11 @@ def scored(
     scene: Scene, kind: StepPhase, role: Role, kept: tuple[Term, ...] = ()
 ) -> PhasePlan:
     """It scores all responses; ``kept`` stands beside it in the trainer's process."""
-    engine = scene.framework.reward_engine
-    assert engine is not None
+    share = scene.framework.reward_engine["gpu_memory_utilization"]
     awake = generation.REWARD_ENGINE(
         ROLE,
         card_bytes=scene.facts.budget_bytes,
-        share_percent=engine.share_percent,
+        share_percent=round(100 * share),
         kept_bytes=device_constants.ENGINE_COMMUNICATORS.bounded.centre,
     )
     instant = Instant(name="vLLM awake", terms=(awake,), shared=(Standing(kind.moment), kept))
@@ -47,7 +46,7 @@ def scored(
 def asleep(scene: Scene) -> Iterator[Term]:
     """What it keeps of the trainer's card, and of host RAM, all the time."""
     engine, reward = scene.framework.reward_engine, scene.reward
-    if engine is None or reward is None:
+    if not engine or reward is None:
         return
     libraries = device_constants.ENGINE_COMMUNICATORS.bounded
     yield allocator.context(ROLE, scene.facts.gpu)
@@ -56,14 +55,16 @@ def asleep(scene: Scene) -> Iterator[Term]:
     )
     yield generation.ENGINE_BUFFERS(
         ROLE,
-        max_num_batched_tokens=engine.max_num_batched_tokens,
+        max_num_batched_tokens=engine["max_num_batched_tokens"],
         hidden=reward.arch.hidden,
-        value_bytes=BYTES[engine.dtype],
+        value_bytes=BYTES[engine["dtype"]],
     )
     yield host.offloaded(
         scene,
         ROLE,
         "reward engine's weights, asleep in host RAM",
-        ceil_div(reward.parameters * BYTES[engine.dtype], engine.gpus),
+        ceil_div(
+            reward.parameters * BYTES[engine["dtype"]], engine["rollout_tensor_parallel"]
+        ),
         reward.layout,
     )

@@ -46,7 +46,7 @@ def validation(scene: Scene) -> PhasePlan:
         plan.validation_response_tokens,
         tuple(_validated(scene)) if often else (),
     )
-    first = often > 0 and scene.framework.validates_first
+    first = often > 0 and scene.framework.validates == "first"
     return phase._replace(per_step=False, occasions=often + first, executed=False)
 
 
@@ -130,7 +130,7 @@ def _expected_prompt(scene: Scene) -> Num:
 def _validated(scene: Scene) -> Iterator[Work]:
     """A validation's responses; where it goes by micro-batches, all that is done with each."""
     plan, decoded = scene.plan, _validating(scene)
-    if not scene.framework.validates_by_micro_batch:
+    if scene.framework.validates != "by micro-batch":
         yield decoded
         return
     if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level == 2:
@@ -163,7 +163,7 @@ def _validating(scene: Scene) -> Decoding:
     machines = q.data_parallel if own else engine.engines(scene)
     each = ceil_div(responses, machines)
     sequences = minimum(each, q.sequences_per_gpu_step) if own else each
-    if scene.framework.validates_by_micro_batch:
+    if scene.framework.validates == "by micro-batch":
         sequences = minimum(each, ceil_div(plan.micro_batch_size * q.data_parallel, machines))
     lengths = validation_lengths_of(plan)
     rows, share = lengths.after(_expected_prompt(scene)), ceil_div(responses, q.data_parallel)

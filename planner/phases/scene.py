@@ -195,9 +195,8 @@ class Scene:
 
     def stays_whole(self, of: Role) -> bool:
         """Whether every GPU has all of a role's weights though FSDP shards the others'."""
-        if not self.fsdp or of.name != "reward model":
-            return False
-        return self.framework.reward_whole or self.setup[of.name].waits == "engine"
+        model = self.setup[of.name]
+        return self.fsdp and (model.spread == "not" or model.waits == "engine")
 
     def spreads(self, of: Role) -> bool:
         """Whether FSDP shards a role's weights, and gathers them unit by unit."""

@@ -27,7 +27,7 @@ def apart(scene: Scene, role: Role) -> bool:
 
 def head_stays(scene: Scene) -> bool:
     """Whether what the head needs is not resharded between forward and backward."""
-    return scene.framework.head_stays_gathered and sharding_of(scene.plan).fsdp == 2
+    return ("norm", "head") in scene.framework.units and sharding_of(scene.plan).fsdp == 2
 
 
 def head_by_loss(scene: Scene, role: Role) -> bool:
@@ -61,7 +61,7 @@ BOTH = 2
 
 def tables_apart(scene: Scene, role: Role) -> int:
     """How many tables over the vocabulary are units of their own: embedding, and head."""
-    wraps = scene.framework.wraps_tables and sharding_of(scene.plan).fsdp == 2
+    wraps = ("head",) in scene.framework.units and sharding_of(scene.plan).fsdp == 2
     return 0 if not wraps or role.arch.tied else BOTH - role.value_head
 
 

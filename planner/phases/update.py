@@ -119,7 +119,7 @@ def kept_for_update(
     Where a step's batch waits in host RAM, a micro-batch's are too few to be counted. While
     ``scoring`` runs they are per token, whatever a trainer makes of them for its update.
     """
-    if scene.framework.batch_waits_on_host:
+    if "token" in scene.framework.host_bytes:
         return ()
     q, by_sequence = scene.q, trainer_for(scene.plan).numbers_by_sequence and not scoring
     return tuple(

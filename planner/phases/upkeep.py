@@ -23,7 +23,7 @@ def load(scene: Scene) -> PhasePlan:
     instants = [
         Instant(
             name="weights loading",
-            terms=(largest.largest_tensor(), host.loaded(scene, largest, sharded=scene.gathers)),
+            terms=(largest.largest_tensor(), host.loaded(scene, largest)),
             shared=(Standing(LOAD.moment, engine=False),),
         )
     ]
@@ -92,8 +92,8 @@ def _written_bytes(scene: Scene) -> Num:
 
     A state dict is written by rank 0, shards by every rank.
     """
-    side = scene.framework.host
-    shards = scene.fsdp and side.saves == "shards"
+    written = scene.framework.checkpoint
+    shards = scene.fsdp and written == "shards"
     found: Num = 0
     for role in scene.roles.values():
         if not role.trained:
@@ -101,7 +101,7 @@ def _written_bytes(scene: Scene) -> Num:
         numbers, width = (role.parameters, role.weight_bytes) if shards else _trained(scene, role)
         times = 1 + _writes_again(scene)
         found = found + times * _on_node(scene, numbers * width, split=shards)
-        if side.saves_optimizer:
+        if written != "weights":
             states = role.trainable * host.state_bytes(scene)
             found = found + _on_node(scene, states, split=shards or scene.zero_stage > 0)
     return found
@@ -109,7 +109,7 @@ def _written_bytes(scene: Scene) -> Num:
 
 def _writes_again(scene: Scene) -> bool:
     """DeepSpeed's stage 3 has its weights in the optimizer's files alone."""
-    again = scene.framework.host.saves_weights_again
+    again = scene.framework.checkpoint == "state"
     return again and (scene.fsdp or scene.zero_stage in (1, 2))
 
 

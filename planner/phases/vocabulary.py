@@ -10,9 +10,9 @@ from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
-from planner.plan.loss import loss_of, path_of
+from planner.plan.loss import path_of, way_of
 from planner.plan.methods import method_of
-from planner.values.loss_code import CROSS_ENTROPY, LossCode
+from planner.values.loss_code import CROSS_ENTROPY, Way
 from planner.values.sharding import sharding_of
 
 MATERIALISED = ("full", "response")
@@ -65,9 +65,9 @@ def path(scene: Scene) -> str:
 
 
 @once
-def loss_code(scene: Scene) -> LossCode:
+def way(scene: Scene) -> Way:
     """How the plan gets from hidden states to the loss."""
-    return loss_of(scene.plan)
+    return way_of(scene.plan)
 
 
 def policy_objective(plan: Plan) -> str:
@@ -84,13 +84,13 @@ def _head(
     entropy: bool = False,
     gradient: bool = True,
 ) -> Head:
-    plan, loss, runs = scene.plan, loss_code(scene), path(scene)
+    plan, code = scene.plan, way(scene)
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
-    compiled = loss.compiles_packed_entropy and plan.batch_shape == "packed"
-    wide = loss.fp32_without_gradient and (not gradient or (entropy and not compiled))
-    autocasts = _autocasts(scene, role) and runs in MATERIALISED
+    packed, outside = plan.batch_shape == "packed", code.outside_model
+    wide = outside and (not gradient or (entropy and not packed))
+    autocasts = _autocasts(scene, role) and code.path in MATERIALISED
     scored = _tokens_at_head(scene, rows, tokens, scene.q.response_tokens)
-    if loss.gathers_scored_rows and plan.batch_shape != "packed":
+    if code.by_kernel and not packed:
         # A row's last position predicts nothing: it carries no label, and is left behind.
         scored = scored - rows
     widened = autocasts or plan.dtype == "fp32"
@@ -100,18 +100,17 @@ def _head(
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
-        logits=runs,
-        logits_dtype="fp32" if wide or autocasts or runs == "fused" else plan.logits_dtype,
+        logits_dtype="fp32" if wide or autocasts or code.path == "fused" else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         casts_tiles=casts_tiles(scene, role),
         casts_columns=units.head_by_loss(scene, role) and role.weight_bytes > scene.q.compute_bytes,
         weight_trains=trains,
-        loss=loss,
+        way=code,
         role=role.name,
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
-        compiled_entropy=compiled,
-        copied_logits=loss.copies_padded_logits and plan.batch_shape != "packed",
+        compiled_entropy=outside and packed,
+        copied_logits=outside and not packed,
         dtype=plan.dtype,
         copied_output=("fp32" if widened else "half") if returned else "",
         chunk_tokens=plan.chunk_tokens,
@@ -129,11 +128,11 @@ def _autocasts(scene: Scene, role: Role) -> bool:
 def casts_tiles(scene: Scene, role: Role) -> bool:
     """Whether a head of fp32 weights under autocast is cast tile by tile, and never as a whole."""
     fp32 = scene.precision == "autocast-bf16" and scene.embedding_bytes(role) == 4
-    return fp32 and loss_code(scene).casts_by_tile
+    return fp32 and way(scene).by_kernel
 
 
 def _scores_all(scene: Scene) -> bool:
-    return loss_code(scene).scores_all(policy_objective(scene.plan), scene.plan.logits)
+    return policy_objective(scene.plan) == CROSS_ENTROPY or way(scene).scores_all
 
 
 def _tokens_at_head(scene: Scene, rows: Num, tokens: Num, response_tokens: Num) -> Num:

@@ -7,7 +7,7 @@ differs between combinations.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, cast
 
@@ -48,7 +48,7 @@ class Begun:
         memory, seen = self.memory, cast("Any", self.seen)
         self.q = memory.ask((quantities,), lambda: quantities(seen))
         self.models = memory.ask((models_of,), lambda: models_of(seen))
-        known: Any = WatchedFacts(self.facts, memory, EVERYTHING)
+        known = watched_facts(self.facts, memory, OF_FACTS)
         watched = [Watched(one, memory, "model", one.role) for one in self.models]
         self.roles = {
             one.role: memory.ask((role_of, one.role), partial(role_of, seen, known, model))
@@ -74,14 +74,7 @@ class Begun:
         return token(getattr(of, parts[0], None) if parts else of)
 
 
-class Everything:
-    """Holds whatever is asked."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-EVERYTHING = Everything()
+OF_FACTS = {field.name for field in fields(Facts)} - {"gpu"}
 Varying = Mapping[str, Container[str]]
 """Parts that differ between combinations, by what they are parts of."""
 
@@ -90,11 +83,11 @@ def varying_parts(begun: Sequence[Begun]) -> Varying:
     """Which parts of what scenes are made of differ between the combinations of a sweep."""
     found: dict[str, Container[str]] = {
         "q": _differing([one.q for one in begun]),
-        "facts": _differing([one.facts for one in begun]),
+        "facts": _differing([one.facts for one in begun]) & OF_FACTS,
         "gpu": _differing([one.facts.gpu for one in begun]),
     }
     names = {tuple(one.roles) for one in begun}
-    found["models"] = EVERYTHING if len(names) > 1 else ()
+    found["models"] = {"models"} if len(names) > 1 else ()
     every = set().union(*names)
     for role in every:
         models = [model for one in begun for model in one.models if model.role == role]
@@ -114,53 +107,24 @@ def _differing(objects: Sequence[Any]) -> set[str]:
     }
 
 
-class WatchedFacts:
+def watched_facts(
+    facts: Facts, memory: Memory, varying: Container[str], of_gpu: Container[str] | None = None
+) -> Any:
     """Reads like the catalog's rows behind a plan; of its card each part is noted by itself."""
-
-    __slots__ = ("_facts", "_gpu", "_memory", "_varying")
-
-    def __init__(
-        self,
-        facts: Facts,
-        memory: Memory,
-        varying: Container[str],
-        of_gpu: Container[str] | None = None,
-    ) -> None:
-        self._facts, self._memory, self._varying = facts, memory, varying
-        self._gpu = Watched(facts.gpu, memory, "gpu", varying=of_gpu)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "gpu":
-            return self._gpu
-        if name in self._varying:
-            self._memory.note(("facts", name))
-        return getattr(self._facts, name)
+    gpu: Any = Watched(facts.gpu, memory, "gpu", varying=of_gpu)
+    return Watched(replace(facts, gpu=gpu), memory, "facts", varying=varying)
 
 
-class WatchedSetup(Setup):
-    """Reads like the setup it is made of."""
+class WatchedModels(tuple[Any, ...]):
+    """All models of a combination, the policy first; which others there are is noted."""
 
-    __slots__ = ("_memory", "_models", "_vary")
-    _memory: Memory
-    _models: tuple[Any, ...]
-    _vary: bool
+    memory: Memory | None = None
+    """Where that is noted; None where all combinations have the same."""
 
-    def __init__(
-        self, plan: Any, q: Any, models: tuple[Any, ...], memory: Memory, vary: bool
-    ) -> None:
-        put = object.__setattr__
-        put(self, "plan", plan)
-        put(self, "q", q)
-        put(self, "_models", models)
-        put(self, "_memory", memory)
-        put(self, "_vary", vary)
-
-    @property
-    def models(self) -> tuple[ModelSetup, ...]:
-        """All models; which there are is noted, and each notes what is read of it."""
-        if self._vary:
-            self._memory.note(("models",))
-        return self._models
+    def __iter__(self) -> Iterator[Any]:
+        if self.memory is not None:
+            self.memory.note(("models",))
+        return super().__iter__()
 
 
 class WatchedRoles(Mapping[str, Role]):
@@ -205,15 +169,15 @@ def begin(plan: Any, varying: Collection[str], facts: Facts, past: Past) -> Begu
 def watched_scene(begun: Begun, varying: Varying) -> Scene:
     """The scene of a combination, which notes what is read of it that varies."""
     memory, vary = begun.memory, bool(varying["models"])
-    models = tuple(
+    models = WatchedModels(
         Watched(one, memory, "model", one.role, varying=varying[f"model {one.role}"])
         for one in begun.models
     )
+    models.memory = memory if vary else None
     q: Any = Watched(begun.q, memory, "q", varying=varying["q"])
-    facts: Any = WatchedFacts(begun.facts, memory, varying["facts"], varying["gpu"])
     return Scene(
-        setup=WatchedSetup(begun.seen, q, models, memory, vary),
-        facts=facts,
+        setup=Setup(plan=cast("Any", begun.seen), q=q, models=models),
+        facts=watched_facts(begun.facts, memory, varying["facts"], varying["gpu"]),
         roles=WatchedRoles(begun.roles, memory, varying["role"], vary),
         memory=memory,
     )

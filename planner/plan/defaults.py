@@ -69,8 +69,10 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
     if varied := _method(values).variations.get(str(values.get("variation"))):
         usual |= varied.defaults
     usual |= model_defaults({**usual, **values}, MODEL)
+    _fill_reference(values, {**usual, **values})
     for field, value in usual.items():
         values.setdefault(field, value)
+    values.setdefault("reference", "copy")
     _fill_by_parallelism(values)
     _fill_by_finetuning(values)
     _fill_by_batch(values)
@@ -92,16 +94,18 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
         values.setdefault("sharding", "none" if gpus - taken <= 1 else many)
 
 
+def _fill_reference(values: dict[str, Any], usual: Mapping[str, Any]) -> None:
+    """None where nothing compares with it, and of adapters their base; else what is usual."""
+    method = _method(values)
+    if not method.held_to_reference and usual.get(method.kl_field, "none") == "none":
+        values.setdefault("reference", "none")
+    if usual.get("finetuning", "full") in ("lora", "qlora"):
+        values.setdefault("reference", "adapter-disabled")
+
+
 def _fill_by_finetuning(values: dict[str, Any]) -> None:
-    adapters = values.get("finetuning", "full") in ("lora", "qlora")
     master = values.get("master_dtype", "fp32")
     values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))
-    method = _method(values)
-    if not method.held_to_reference and values.get(method.kl_field, "none") == "none":
-        values.setdefault("reference", "none")
-    framework = frameworks().get(str(values.get("framework", OWN)))
-    whole = framework.whole_reference if framework else "copy"
-    values.setdefault("reference", "adapter-disabled" if adapters else whole)
 
 
 def _fill_by_batch(values: dict[str, Any]) -> None:

@@ -13,17 +13,17 @@ from planner.plan.fields import PlanFields as Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.values.framework import Framework
-from planner.values.loss_code import CROSS_ENTROPY, LossCode
+from planner.values.loss_code import CROSS_ENTROPY, POLICY, LossCode, Way
 
 
-def loss_of(plan: Plan) -> LossCode:
+def way_of(plan: Plan) -> Way:
     """The code between hidden states and loss that runs in this plan."""
-    return _code(plan).running(method_of(plan).objective, plan.logits)
+    return _code(plan).way(method_of(plan).objective, plan.logits)
 
 
 def path_of(plan: Plan) -> str:
     """The path that runs in this plan."""
-    return loss_of(plan).path(method_of(plan).objective, plan.logits)
+    return way_of(plan).path
 
 
 def own_paths(plan: Plan) -> tuple[str, ...]:
@@ -57,9 +57,10 @@ def foreign(plan: Plan, framework: Framework | None = None) -> str:
         version = framework.versions[0]
     code = framework.loss[version]
     if plan.logits in code.own(method_of(plan).objective):
-        return code.planned_as.get(plan.logits, "")
-    older = "as older releases" if plan.logits in code.older else "as the plan names it"
-    return f"{_words(plan)}, {older}; {framework.label} {version} itself would take {code.itself}"
+        return code.told.get(plan.logits, "")
+    older = code.told.get(plan.logits, "as the plan names it")
+    itself = ", or ".join(dict.fromkeys(way.called for way in code.own(POLICY).values()))
+    return f"{_words(plan)}, {older}; {framework.label} {version} itself would take {itself}"
 
 
 def _words(plan: Plan) -> str:

@@ -12,6 +12,7 @@ from planner.plan import references
 from planner.plan.fields import IDLE
 from planner.plan.fields import PlanFields as Plan
 from planner.plan.fields.training import autocasts
+from planner.plan.frameworks import framework_named
 from planner.plan.loss import path_of
 from planner.plan.methods import method_of, methods
 from planner.rule import NoEffect
@@ -70,6 +71,7 @@ def without_effect(plan: Plan) -> dict[str, str]:
         *_of_other_methods(plan.method),
         *ASKING,
         *IDLE,
+        *(each for each in framework_named(plan.framework).rules if isinstance(each, NoEffect)),
     ):
         if rule.applies(plan):
             for field in rule.fields:

@@ -82,7 +82,7 @@ ASKING: tuple[Rule, ...] = (
     ),
     Rule(
         "reference",
-        lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference,
+        lambda p: p.reference in IN_LOSS and not framework_named(p.framework).steps_are_ours,
         "No framework's trainer has this reference form.",
         "Set framework to plain, or set reference to one of: copy, offloaded, adapter-disabled, "
         "cached-logprobs.",
@@ -103,13 +103,14 @@ def rules_of(plan: Plan) -> tuple[Rule, ...]:
     A framework has nothing to say of a method that it does not train.
     """
     trainer = trainer_for(plan)
+    own = () if trainer.missing else framework_named(plan.framework).rules
     return (
         *NOT_MODELLED,
         *REFUSED,
         *ASKING,
         *_of_other_methods(plan.method),
         *method_of(plan).rules,
-        *(() if trainer.missing else framework_named(plan.framework).rules),
+        *(rule for rule in own if isinstance(rule, Rule)),
         *trainer.rules,
     )
 

@@ -16,7 +16,6 @@ from planner.plan.frameworks import exported
 from planner.search.check import lead
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
 from planner.search.judging import Judge, rows_of, run_hours
-from planner.search.knee import against, knee
 from planner.search.misses import misses
 from planner.search.options import space_of
 from planner.search.pool import MOST_GIVEN_UP, Candidate, Pool
@@ -24,7 +23,16 @@ from planner.search.space import Space
 from planner.search.staged import Progress, Staged
 from planner.search.tiers import NAMES, Placed, gives_up, no_better
 from planner.search.wish import GOALS, Wish
-from planner.search.words import bend, launched, read_gpus, same, trade_offs, why
+from planner.search.words import (
+    against,
+    bend,
+    knee,
+    launched,
+    read_gpus,
+    same,
+    trade_offs,
+    why,
+)
 from planner.speeds import Speeds
 from planner.units import read_count, read_seconds, read_usd
 

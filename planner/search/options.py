@@ -23,8 +23,8 @@ from planner.plan.loss import own_paths
 from planner.plan.methods import method_of
 from planner.plan.plan import ROWS
 from planner.plan.relevance import without_effect
-from planner.search.finer import FINER
 from planner.search.space import Options, Sizes, Space
+from planner.search.tiers import FINER
 from planner.search.wish import ENGINE, GOALS, OWN, TRAINER, TRIED, Wish, chosen_from
 from planner.sweeps import grid
 from planner.values.sharding import SHARDINGS, sharding_of

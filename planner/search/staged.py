@@ -22,14 +22,12 @@ import numpy as np
 from planner.launch.export import obstacles
 from planner.plan.altered import altered
 from planner.plan.facts import facts_of, holding
-from planner.search.finer import FINER, behind, between, beyond, sides
 from planner.search.found import Name
 from planner.search.judging import Arrays, Judge, Rows
-from planner.search.pairs import Groups, figures_of, undominated
+from planner.search.pairs import Groups, Queue, figures_of, undominated
 from planner.search.pool import Candidate, Pool
-from planner.search.queue import Queue
 from planner.search.space import Option, Options, Sizes, Space, merged
-from planner.search.tiers import NAMES
+from planner.search.tiers import FINER, NAMES, behind, between, beyond, sides
 from planner.search.wish import Wish
 from planner.speeds import Speeds
 

@@ -1,4 +1,4 @@
-"""Why a plan is recommended, what it gives up, and how it is run: sentences for people."""
+"""Why a plan is recommended, what it gives up, where the front bends: sentences for people."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from planner.plan.fields import EIGHT_BIT
 from planner.plan.frameworks import framework_named
 from planner.plan.length_words import words
 from planner.plan.methods import method_of
-from planner.search.found import Name, Recommendation
-from planner.search.knee import WORTH
+from planner.search.found import Name, Point, Recommendation
 from planner.throughput import read_run
 from planner.totals.limits import MARGIN
 from planner.units import read_count, read_gib, read_seconds_between, read_usd_between
@@ -82,6 +81,38 @@ def same(recommended: Sequence[Recommendation]) -> str:
         for one in recommended
         if one.also
     )
+
+
+WORTH = 0.7
+"""Of the speed that the cheapest plan's dollars buy: what each further dollar an hour has to buy.
+
+On GPUs of one kind that is the parallel efficiency of the added ones, as on the Scaling page.
+"""
+NOTICED = 1.1
+"""A knee that is faster or cheaper than the plan to take by less is not worth saying."""
+
+
+def knee(front: Sequence[Point]) -> Point:
+    """The last point of a front, cheapest first, up to which further dollars are worth it."""
+    found, least = front[0], front[0].usd
+    for point in front[1:]:
+        speed = 1 / point.hours - 1 / found.hours
+        dollars = point.usd / point.hours - found.usd / found.hours
+        if speed * least >= WORTH * dollars:
+            found = point
+    return found
+
+
+def against(point: Point, other: Recommendation) -> str:
+    """What a point costs and takes against a plan, in a few words; empty where hardly another."""
+    paid = cost(other.footprint)
+    if not paid.usd_run or not paid.hours_run:
+        return ""
+    dearer, faster = point.usd / paid.usd_run, paid.hours_run / point.hours
+    if max(faster, 1 / faster) < NOTICED and dearer > 1 / NOTICED:
+        return ""
+    pace = f"{faster:.1f}× faster" if faster >= 1 else f"{1 / faster:.1f}× slower"
+    return f"{dearer - 1:+.1%} cost, {pace}"
 
 
 def bend(at: Recommendation, buys: str) -> str:

@@ -16,7 +16,6 @@ from planner.formulas.activations.workload import Workload
 from planner.numeric import Num
 from planner.plan import Plan, references
 from planner.plan.facts import Facts, facts_of
-from planner.plan.loss import loss_of
 from planner.plan.methods import method_of
 from planner.problem import Problem
 from planner.setup.setup import Setup, setup_of
@@ -36,7 +35,7 @@ def uncovered(
             refuse_uncovered(arch, workload)
     except ValueError as error:
         return [_problem(str(error), frozenset(getattr(type(plan), "model_fields", ())))]
-    return [*_loss(plan), *method_of(plan).fact_problems(plan, facts)]
+    return list(method_of(plan).fact_problems(plan, facts))
 
 
 def too_long(plan: Plan, setup: Setup, facts: Facts) -> Num:
@@ -62,22 +61,6 @@ def _passes(
         yield arch, inference_workload(setup, model, facts.gpu, disabled=base)
         if generates and model.role == "policy":
             yield arch, prompt_workload(setup, model, facts.gpu)
-
-
-def _loss(plan: Plan) -> Iterator[Problem]:
-    """What is not modelled of how this version of the framework meets the vocabulary."""
-    code = loss_of(plan)
-    refused = {"framework_version": code.no_cross_entropy} if _cross_entropy(plan) else {}
-    if plan.entropy and not _cross_entropy(plan):
-        refused = {"entropy": code.no_entropy}
-    for field, sentence in refused.items():
-        if sentence:
-            complaint, _, fix = sentence.partition("; ")
-            yield Problem(field, f"{_capital(complaint)}.", f"{_capital(fix)}.")
-
-
-def _cross_entropy(plan: Plan) -> bool:
-    return method_of(plan).objective == "cross-entropy"
 
 
 def _problem(sentence: str, fields: frozenset[str]) -> Problem:

@@ -209,7 +209,7 @@ def _alone(plan: Plan, size: Num, available: Num, pair: int, sequences: Num) -> 
     """
     if plan.batch_shape == "packed" and method_of(plan).generates:
         sequences = where(plan.max_tokens_per_micro_batch > 0, available, size) * pair
-    elif plan.batch_shape != "padded" or not framework_named(plan.framework).pads_micro_batches:
+    elif plan.batch_shape != "padded" or framework_named(plan.framework).pads_to != "micro-batch":
         return 0
     return where(sequences == 1, 1, 0)
 
@@ -276,7 +276,7 @@ def _passes(
 
 def pads_rollout(plan: Plan) -> bool:
     """Whether rows are padded to the longest response that their GPU sampled in the step."""
-    return framework_named(plan.framework).pads_rollout and method_of(plan).generates
+    return framework_named(plan.framework).pads_to == "rollout" and method_of(plan).generates
 
 
 def _slowest(rows: Lengths, count: Num, gpus: Num) -> Num:

@@ -10,7 +10,7 @@ held by ``tests/test_setup.py`` against figures read from its framework's source
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.plan import Plan, references
@@ -18,7 +18,7 @@ from planner.plan.fields.training import autocasts, stored
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
 from planner.setup.quantities import Quantities, quantities
-from planner.values.model_setup import Dtype, ModelSetup, Place
+from planner.values.model_setup import ModelSetup, Place
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import (
     CHECKPOINT,
@@ -132,7 +132,11 @@ def setup_of(plan: Plan) -> Setup:
 
 def models_of(plan: Plan) -> tuple[ModelSetup, ...]:
     """Every model of a run, in the order in which they are built."""
-    return tuple(_models(plan))
+    made = framework_named(plan.framework).models
+    return tuple(
+        replace(model, **{"attention": plan.attention, "liger": plan.liger, **made(plan, model)})
+        for model in _models(plan)
+    )
 
 
 def _models(plan: Plan) -> Iterator[ModelSetup]:
@@ -168,7 +172,7 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
             role="reward model",
             config="reward",
             kind="score model",
-            stored=_reward_stored(plan),
+            stored=plan.dtype,
             waits="engine" if framework_named(plan.framework).reward_engine else "gpu",
             used_in=_moments(LOAD, REWARD),
         )
@@ -191,40 +195,16 @@ def _policy_used_too(plan: Plan) -> frozenset[Moment]:
     return _moments(*found)
 
 
-def _reward_stored(plan: Plan) -> Dtype:
-    """What a reward model is kept in: the compute dtype, or what the policy is loaded in.
-
-    That is fp32 where nothing but the loading makes an fp32 master, or where the base is to be.
-    """
-    if not framework_named(plan.framework).reward_loaded_like_policy:
-        return plan.dtype
-    if plan.finetuning == "full":
-        wide = plan.master_dtype == "fp32" and sharding_of(plan).replicated
-    else:
-        wide = plan.base_dtype == "fp32"
-    return "fp32" if wide else plan.dtype
-
-
 def _reference(plan: Plan) -> Iterator[ModelSetup]:
-    """The frozen reference, when it is a model of its own.
-
-    Where it is loaded like the policy an fp32 master means an fp32 reference, unless that is made
-    as the policy is sharded; otherwise it is kept in the compute dtype.
-    """
+    """The frozen reference, when it is a model of its own."""
     if references.own_head(plan):
         yield ModelSetup(role="reference", config="policy", kind="head", stored=plan.dtype)
     if not references.compares(plan) or plan.reference not in ("copy", "offloaded"):
         return
-    framework = framework_named(plan.framework)
-    alike = framework.reference_loaded_like_policy and plan.finetuning == "full"
-    replicated = sharding_of(plan).replicated
-    wide = plan.master_dtype == "fp32" and (replicated or not framework.widens_as_it_shards)
-    streamed = sharding_of(plan).fsdp > 0 and framework.reference_streamed
-    away: Place = "host, streamed" if streamed else "host"
     yield ModelSetup(
         role="reference",
         config="policy",
-        stored="fp32" if alike and wide else plan.dtype,
-        waits=away if plan.reference == "offloaded" else "gpu",
+        stored=plan.dtype,
+        waits="host" if plan.reference == "offloaded" else "gpu",
         used_in=_moments(REFERENCE_LOG_PROBS),
     )

@@ -46,7 +46,7 @@ def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
         sequences=sequences,
         tokens=plan.prompt_tokens,
         batch_shape="full" if plan.batch_shape == "full" else "padded",
-        attention=kernel_of(plan),
+        attention=kernel_of(plan.attention),
         precision=setup.precision,
         trains="none",
         positions=sequences,
@@ -71,32 +71,19 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
     return setup.plan.finetuning == "qlora" and model.adapted
 
 
-def attention_of(plan: Plan, role: str) -> str:
-    """A model's ``attention``: the plan's, unless the framework's code asks for another of it."""
-    return framework_named(plan.framework).attention.get(role, plan.attention)
-
-
-def kernel_of(plan: Plan, role: str = "policy") -> Literal["eager", "sdpa", "flash"]:
+def kernel_of(attention: str) -> Literal["eager", "sdpa", "flash"]:
     """Whose attention a model's activations are of: both FlashAttentions keep the same."""
-    found = attention_of(plan, role)
-    return "flash" if found in FLASH else found  # type: ignore[return-value]
+    return "flash" if attention in FLASH else attention  # type: ignore[return-value]
 
 
-def compile_breaks(plan: Plan, role: str = "policy") -> bool:
+def compile_breaks(plan: Plan, attention: str) -> bool:
     """Whether compiled layers run eagerly after all.
 
     A flash-attn kernel breaks the graph, and inside a checkpoint a broken graph is
     not compiled at all: published compiled runs with both need what eager ones do
     (docs/accuracy.md, prime-rl).
     """
-    return kernel_of(plan, role) == "flash" and plan.gradient_checkpointing == "full"
-
-
-def with_liger(setup: Setup, model: ModelSetup) -> bool:
-    """Whether Liger's kernels run in a model; some trainers patch the one they train only."""
-    plan = setup.plan
-    trained_only = framework_named(plan.framework).liger_patches_trained_only
-    return plan.liger and (model.trained or not trained_only)
+    return kernel_of(attention) == "flash" and plan.gradient_checkpointing == "full"
 
 
 def _workload(
@@ -109,7 +96,7 @@ def _workload(
 ) -> Workload:
     """Of ``shape``: rows, tokens of a row, and whether they are one sequence without padding."""
     plan, (rows, tokens, alone) = setup.plan, shape
-    attention = kernel_of(plan, model.role)
+    attention = kernel_of(model.attention)
     # flash-attn's packed rows have no mask anyway; eager attention always has one.
     bare = some(alone) and (attention == "sdpa" or plan.batch_shape == "padded")
     full = bare and not isinstance(alone, np.ndarray)
@@ -122,7 +109,7 @@ def _workload(
         attention=attention,
         precision=precision_of(setup, model),
         trains=trains,
-        compiled=plan.compile and not compile_breaks(plan, model.role),
+        compiled=plan.compile and not compile_breaks(plan, model.attention),
         **_with(setup, model, gpu, adapters=model.adapted and not disabled),
     )
 
@@ -146,5 +133,5 @@ def _with(
         "casts_inputs": setup.fsdp,
         "four_bit": four_bit(setup, model),
         "cudnn": cudnn,
-        "multiprocessors": multiprocessors(plan.gpu) if with_liger(setup, model) else 0,
+        "multiprocessors": multiprocessors(plan.gpu) if model.liger else 0,
     }

@@ -6,10 +6,11 @@ import torch
 from torch import nn
 
 from planner.plan import Plan
-from planner.plan.loss import loss_of
+from planner.plan.loss import way_of
 from planner.plan.methods import method_of
 from planner.steps import models
 from planner.steps.batch import Rows
+from planner.values.loss_code import CROSS_ENTROPY
 
 
 def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,7 +27,7 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
 def positions(hidden: torch.Tensor, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """Of hidden states [rows, tokens, hidden], those that :func:`scored` keeps; their targets."""
     targets = rows.ids.roll(-1, dims=1)
-    if loss_of(plan).scores_all(method_of(plan).objective, plan.logits):
+    if method_of(plan).objective == CROSS_ENTROPY or way_of(plan).scores_all:
         return hidden, targets
     if rows.positions is not None:
         places = _packed_places(rows, plan)

@@ -14,7 +14,6 @@ from torch import nn
 from planner.plan import Plan
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
-from planner.setup.workload import attention_of
 from planner.steps import models, optimizers, shards
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
@@ -117,7 +116,7 @@ def build(
     run = Run(setup=setup, stage=stage)
     for model in setup.models:
         with stage.region(role=model.role, category="parameters"):
-            attention = stage.attention(attention_of(plan, model.role))
+            attention = stage.attention(model.attention)
             settings = models.settings_of(configs[model.config], attention)
             run.models[model.role] = _placed(run, model, settings, wrap)
     return run

@@ -7,6 +7,7 @@ of them most phases are the same; what they are made of is looked up by what it 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -44,13 +45,13 @@ from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of, of_step
 from planner.timing.phase import pass_seconds, work_terms
 from planner.timing.step import Spent, seconds_of, step_seconds
-from planner.totals.levels import MeshAdder, Totals
+from planner.totals.levels import MeshAdder
 from planner.totals.peaks import Peak, Stood, above, bounds, peak_of
 from planner.values.step_phases import StepPhase
 
 UNKNOWN = float("nan")
 KEPT = 20_000
-"""Phases whose peaks are kept; more have little in common."""
+"""Phases and bundles of which that is kept; more have little in common."""
 
 Bundles = tuple[Stood, ...]
 Made = TypeVar("Made")
@@ -82,13 +83,18 @@ class Combinations:
     ) -> None:
         """``varying`` are fields in which the plans differ, those of the mesh left out."""
         self._mesh, self._varying, self._speeds = mesh, frozenset(varying), speeds
-        self._past = Past()
-        self._facts: dict[str, Facts] = {}
-        self._rules: dict[int, tuple[tuple[Rule, ...], Num, list[Rule]]] = {}
-        self._peaks: dict[tuple[bool, int], tuple[PhasePlan, list[tuple[Any, Peak]]]] = {}
-        self._stood: dict[tuple[bool, int], tuple[Any, Stood]] = {}
-        self._bundles: dict[tuple[bool, int], tuple[Any, Bundles]] = {}
-        self._adders: dict[bool, MeshAdder] = {}
+        self._past: Past = defaultdict(dict)
+        self._adders = {expandable: MeshAdder(expandable) for expandable in (False, True)}
+        self._known: dict[tuple[Hashable, int], tuple[object, Any]] = {}
+
+    def _once(self, key: Hashable, of: object, make: Callable[[], Made]) -> Made:
+        """What was made of an object under a key; it is kept, so that no other has its id."""
+        known = self._known.get((key, id(of)))
+        if known is None:
+            if len(self._known) > KEPT:
+                self._known.clear()
+            known = self._known[key, id(of)] = of, make()
+        return cast("Made", known[1])
 
     def judged_by(self, plans: Sequence[Plan]) -> list[Combination | None]:
         """What each plan of the sweep is judged by; None where it is no plan, whatever its sizes.
@@ -135,13 +141,8 @@ class Combinations:
             facts = facts_of(plan)
         except ValueError:
             return None
-        if self._speeds is None:
-            return facts
         # One object for all combinations with a card, as those without a benchmark have.
-        key = f"{plan.gpu} {id(facts)}"
-        if key not in self._facts:
-            self._facts[key] = facts_of(plan, self._speeds)
-        return self._facts[key]
+        return self._once("facts", facts, lambda: facts_of(plan, self._speeds))
 
     def _valid(self, begun: Begun) -> Num:
         """Where the rules hold: False, or True, or an array of the grid's rows."""
@@ -151,9 +152,7 @@ class Combinations:
         if memory.ask((fact_problems,), lambda: bool(fact_problems(once) or untrained(once))):
             return False
         rules = memory.ask((rules_of,), lambda: rules_of(seen))
-        if id(rules) not in self._rules:
-            self._rules[id(rules)] = _open(rules, seen, memory)
-        _, result, left = self._rules[id(rules)]
+        result, left = self._once("rules", rules, lambda: _open(rules, seen, memory))
         for rule in left:
             broken = _broken(rule, seen, memory)
             if broken is True:
@@ -167,15 +166,12 @@ class Combinations:
 
     def _slot(self, scene: Scene, phase: PhasePlan) -> Slot:
         expandable = scene.plan.expandable_segments
-        key = expandable, id(phase)
-        known = self._peaks.get(key)
-        if known is None:
-            if len(self._peaks) > KEPT:
-                self._peaks.clear()
-            known = self._peaks[key] = phase, self._peaks_of(phase, expandable)
+        peaks = self._once(
+            ("peaks", expandable), phase, lambda: self._peaks_of(phase, expandable)
+        )
         pairs = tuple(
             (peak, () if standing is None else self._bundle(scene, standing, expandable))
-            for standing, peak in known[1]
+            for standing, peak in peaks
         )
         return Slot(phase.kind, phase.rank, pairs)
 
@@ -188,7 +184,7 @@ class Combinations:
             standing = standings[0] if standings else None
             own = instant._replace(shared=tuple(one for one in instant.shared if one != standing))
             by_standing.setdefault(standing, []).append((order, own))
-        adder = self._adder(expandable)
+        adder = self._adders[expandable]
         return [
             (
                 standing,
@@ -202,40 +198,29 @@ class Combinations:
             for standing, instants in by_standing.items()
         ]
 
-    def _adder(self, expandable: bool) -> MeshAdder:
-        if expandable not in self._adders:
-            self._adders[expandable] = MeshAdder(expandable)
-        return self._adders[expandable]
-
     def _bundle(self, scene: Scene, standing: Standing, expandable: bool) -> Bundles:
         found: Bundles = ()
         memory = cast("Memory", scene.memory)
         for make, of in groups(standing):
             bundles = memory.ask((make, *of), partial(_tuple, make, scene, of))
-            key = expandable, id(bundles)
-            known = self._bundles.get(key)
-            if known is None:
-                stood = tuple(self._stood_of(bundle, expandable) for bundle in bundles)
-                known = self._bundles[key] = bundles, stood
-            found += known[1]
+            found += self._once(
+                ("bundles", expandable), bundles, partial(self._stood, bundles, expandable)
+            )
         return found
 
-    def _stood_of(self, bundle: tuple[Any, ...], expandable: bool) -> Stood:
-        key = expandable, id(bundle)
-        known = self._stood.get(key)
-        if known is None:
-            sums: Totals = self._adder(expandable).totals(Instant("", bundle))
-            known = self._stood[key] = bundle, Stood(sums, *bounds(bundle))
-        return known[1]
+    def _stood(self, bundles: tuple[Bundle, ...], expandable: bool) -> Bundles:
+        def made(bundle: Bundle) -> Stood:
+            return (*self._adders[expandable].totals(Instant("", bundle)), *bounds(bundle))
+
+        key = "stood", expandable
+        return tuple(self._once(key, bundle, partial(made, bundle)) for bundle in bundles)
 
 
 def _tuple(make: Callable[..., Iterable[Bundle]], scene: Scene, of: tuple[Any, ...]) -> Any:
     return tuple(make(scene, *of))
 
 
-def _open(
-    rules: tuple[Rule, ...], seen: Any, memory: Memory
-) -> tuple[tuple[Rule, ...], Num, list[Rule]]:
+def _open(rules: tuple[Rule, ...], seen: Any, memory: Memory) -> tuple[Num, list[Rule]]:
     """What rules that read nothing that varies come to, and the others."""
     result: Num = True
     left = []
@@ -245,7 +230,7 @@ def _open(
         else:
             broken = _broken(rule, seen, memory)
             result = result & (~broken if isinstance(broken, np.ndarray) else not broken)
-    return rules, result, left
+    return result, left
 
 
 def _broken(rule: Rule, seen: Any, memory: Memory) -> Num:

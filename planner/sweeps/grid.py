@@ -44,9 +44,10 @@ class Mesh:
         """How many plans it is."""
         return int(np.prod(self.shape, dtype=np.int64))
 
-    def spread(self, values: Num, dtype: Any) -> np.ndarray[Any, Any]:
-        """A number or a part of the mesh as one flat row per plan."""
-        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).ravel()
+    def spread(self, values: Num, dtype: Any, count: int = 1) -> np.ndarray[Any, Any]:
+        """A number, or a part of the mesh of each of so many combinations, as a row for each."""
+        every = np.broadcast_to(np.asarray(values, dtype=dtype), (count, *self.shape))
+        return every.reshape(count, self.rows)
 
 
 class Grid:

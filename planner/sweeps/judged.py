@@ -7,6 +7,7 @@ combination of choices, one column a plan of its mesh.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,15 +16,12 @@ from planner.footprint import number_of_worst, trainers_own
 from planner.formulas.growth import EXPERTS_LEFT, GROWN, most_growth
 from planner.numeric import Num, chosen, maximum, number_of_most, where
 from planner.plan import Plan
-from planner.speeds import Speeds
-from planner.sweeps.combinations import Combination, Combinations
-from planner.sweeps.grid import Grid, Mesh
+from planner.sweeps.combinations import UNKNOWN, Combination
+from planner.sweeps.grid import Mesh
 from planner.sweeps.stack import Array, Stack
 from planner.totals.limits import WORDS, number_of_word
 from planner.totals.peaks import Peak
 from planner.totals.segments import Reserved, in_process, reserved
-
-UNKNOWN = float("nan")
 
 SAID = (*WORDS, "incomplete")
 """The last is for people alone: plans are ranked by the others, whatever is left out of them."""
@@ -46,21 +44,6 @@ class Judged(NamedTuple):
     columns: Mapping[str, Any]
 
 
-def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
-    """The columns of every plan of one grid, flat; nothing but ``valid`` where none can be."""
-    [found] = Combinations(grid.mesh, (), speeds).judged_by([grid.plan])
-    if found is None:
-        return {"valid": np.zeros(grid.mesh.rows, dtype=bool)}
-    [(_, columns)] = judged([found], grid.mesh)
-    return {name: _flat(column) for name, column in columns.items()}
-
-
-def _flat(column: Any) -> Any:
-    if isinstance(column, Words):
-        return Words(column.codes.ravel(), column.words)
-    return column.ravel()
-
-
 def judged(
     combinations: Sequence[Combination | None], mesh: Mesh, phase_seconds: bool = False
 ) -> Iterator[Judged]:
@@ -69,38 +52,25 @@ def judged(
     ``phase_seconds`` gives each phase's seconds a column too, and both ends of every figure that
     seconds come to.
     """
-    kinds: dict[Any, list[int]] = {}
+    kinds: dict[Any, dict[int, Combination]] = {}
     for number, one in enumerate(combinations):
         if one is not None:
-            kinds.setdefault(one.kind, []).append(number)
+            kinds.setdefault(one.kind, {})[number] = one
     most = max(PASS // max(mesh.rows, 1), 1)
-    for numbers in kinds.values():
-        stack = Stack([_there(combinations[number]) for number in numbers], len(mesh.shape))
+    for alike in kinds.values():
+        numbers, stack = [*alike], Stack([*alike.values()], len(mesh.shape))
         for start in range(0, len(numbers), most):
             of = slice(start, start + most)
             yield Judged(numbers[of], _columns(stack, of, mesh, phase_seconds))
 
 
-def _there(one: Combination | None) -> Combination:
-    assert one is not None
-    return one
-
-
-class _Rows:
-    """The combinations of one pass, each with a row of plans."""
-
-    def __init__(self, count: int, mesh: Mesh) -> None:
-        self.shape = (count, *mesh.shape)
-        self._flat = (count, mesh.rows)
-
-    def spread(self, values: Num, dtype: Any) -> Array:
-        """A number, or a part of the mesh of each combination, as one row per combination."""
-        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).reshape(self._flat)
+Spread = Callable[[Num, Any], Array]
+"""A number, or a part of the mesh of each combination, as a row of plans per combination."""
 
 
 def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[str, Any]:
     some = stack.combinations[of]
-    rows, grid, slots = _Rows(len(some), mesh), some[0].grid, some[0].slots
+    grid, slots, spread = some[0].grid, some[0].slots, partial(mesh.spread, count=len(some))
 
     def figure(name: str) -> Num:
         return stack.figure(name, of)
@@ -113,44 +83,45 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
     growth = most_growth(plan, [one.held for one in segments])
     experts = {name: figure(name) for name in EXPERTS_LEFT.inputs if name in some[0].figures}
     phases = [
-        _phase(rows, peak, held, growth, experts, card)
+        _phase(spread, peak, held, growth, experts, card)
         for peak, held in zip(peaks, segments, strict=True)
     ]
     of_phases = {name: [phase[name] for phase in phases] for name in phases[0]}
     ranks, names = [slot.rank for slot in slots], [slot.kind.name for slot in slots]
     which = ("device", "allocated", "inherited", "reserved")
+    own = [(rank, peak.requested) for rank, peak in zip(ranks, peaks, strict=True)]
     worst = number_of_worst(ranks, **{name: of_phases[name] for name in which})
     device, low, high = (np.maximum.reduce(of_phases[name]) for name in ("device", "low", "high"))
     host, room = maximum(*(peak.host for peak in peaks)), figure("host_limit_bytes")
     hosted = maximum(*(peak.host + peak.hosted for peak in peaks))
-    budget = rows.spread(card, np.int64)
+    budget = spread(card, np.int64)
     verdict = maximum(
         number_of_word(device, high, budget),
-        rows.spread(number_of_word(host, hosted, room), np.int8),
-        rows.spread(where(figure("blocked"), WORDS.index("out of memory"), 0), np.int8),
+        spread(number_of_word(host, hosted, room), np.int8),
+        spread(where(figure("blocked"), WORDS.index("out of memory"), 0), np.int8),
     )
-    money = _money(rows, figure, verdict == WORDS.index("out of memory"))
+    money = _money(spread, figure, verdict == WORDS.index("out of memory"))
     more: dict[str, Array] = {}
     if phase_seconds:
         for name in (f"seconds: {each}" for each in names):
             seconds = figure(name) if name in some[0].figures else UNKNOWN
-            more[name] = rows.spread(seconds, np.float64)
-        more |= dict(_bounds(rows, figure, money))
+            more[name] = spread(seconds, np.float64)
+        more |= dict(_bounds(spread, figure, money))
     return {
-        "valid": rows.spread(figure("valid"), bool),
-        "incomplete": rows.spread(figure("incomplete"), bool),
+        "valid": spread(figure("valid"), bool),
+        "incomplete": spread(figure("incomplete"), bool),
         "requested_bytes": chosen(worst, of_phases["requested"]),
         "reserved_bytes": chosen(worst, of_phases["reserved"]),
         "device_bytes": device,
         "low_bytes": low,
         "high_bytes": high,
-        "trainer_bytes": rows.spread(_own(ranks, peaks), np.int64),
-        "engine_bytes": rows.spread(figure("engine_bytes"), np.int64),
-        "host_bytes": rows.spread(host, np.int64),
+        "trainer_bytes": spread(trainers_own(own), np.int64),
+        "engine_bytes": spread(figure("engine_bytes"), np.int64),
+        "host_bytes": spread(host, np.int64),
         "budget_bytes": budget,
         "verdict": Words(verdict.astype(np.int8), SAID),
         "worst_phase": Words(worst.astype(np.int8), names),
-        "trainer_phase": Words(rows.spread(_own_phase(ranks, peaks), np.int8), names),
+        "trainer_phase": Words(spread(_own_phase(own), np.int8), names),
         **money,
         **more,
         **{f"phase: {name}": size for name, size in zip(names, of_phases["device"], strict=True)},
@@ -158,7 +129,7 @@ def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[s
 
 
 def _phase(
-    rows: _Rows, peak: Peak, held: Reserved, growth: Num, experts: Mapping[str, Num], card: Num
+    spread: Spread, peak: Peak, held: Reserved, growth: Num, experts: Mapping[str, Num], card: Num
 ) -> dict[str, Array]:
     """Bytes of one phase, of its own instants' ``peak`` and of what is ``held``, plan by plan."""
     most = held.total.high + peak.outside + peak.above
@@ -175,27 +146,21 @@ def _phase(
         "requested": peak.requested,
         "reserved": held.total.centre,
     }
-    return {name: rows.spread(size, np.int64) for name, size in figures.items()}
+    return {name: spread(size, np.int64) for name, size in figures.items()}
 
 
-def _own(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
-    return trainers_own(
-        (rank, peak.requested) for rank, peak in zip(ranks, peaks, strict=True)
-    )
-
-
-def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
-    """The number of the phase that makes the trainer's own peak."""
-    trainers = [number for number, rank in enumerate(ranks) if rank == "trainer"]
-    return chosen(number_of_most([(peaks[number].requested,) for number in trainers]), trainers)
+def _own_phase(own: Sequence[tuple[str, Num]]) -> Num:
+    """The number of the phase that makes the trainer's own peak, of each one's rank and bytes."""
+    trainers = [number for number, (rank, _) in enumerate(own) if rank == "trainer"]
+    return chosen(number_of_most([own[number][1:] for number in trainers]), trainers)
 
 
 def _bounds(
-    rows: _Rows, figure: Callable[[str], Num], money: Mapping[str, Array]
+    spread: Spread, figure: Callable[[str], Num], money: Mapping[str, Array]
 ) -> Iterator[tuple[str, Array]]:
     """Both ends of what steps yield and cost, as uncertain as a step, or as an update."""
     low, high, update_low, update_high = (
-        rows.spread(figure(name), np.float64)
+        spread(figure(name), np.float64)
         for name in ("low", "high", "update_low", "update_high")
     )
     for name in ("gpu_hours_per_step", "usd_per_step"):
@@ -210,10 +175,10 @@ def _bounds(
         yield f"high_{name}", np.maximum(used, np.minimum(used / update_low, 1.0))
 
 
-def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
+def _money(spread: Spread, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
     """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
     seconds, step_hours, hours, low_hours, high_hours, rate, mfu, hfu, low, high, price = (
-        rows.spread(figure(name), np.float64)
+        spread(figure(name), np.float64)
         for name in (
             "step_seconds",
             "gpu_hours_per_step",
@@ -234,7 +199,7 @@ def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, A
     between = ("between_seconds", "low_between_seconds", "high_between_seconds")
     return {
         "step_seconds": seconds,
-        **{name: rows.spread(figure(name), np.float64) for name in between},
+        **{name: spread(figure(name), np.float64) for name in between},
         "low_step_seconds": seconds * low,
         "high_step_seconds": seconds * high,
         "tokens_per_second_per_gpu": rate,

@@ -6,47 +6,33 @@ what the combinations have is taken from it by number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from planner.numeric import Num
 from planner.sweeps.combinations import Bundles, Combination
-from planner.totals.levels import NOTHING
-from planner.totals.peaks import Peak, Stood, of_both, standing_on
+from planner.totals.peaks import NOTHING_STOOD, Peak, of_both, standing_on
 
 Array = np.ndarray[Any, Any]
-EMPTY = Stood(NOTHING, 0, 0, 0)
+Rows = Sequence[tuple[object, Sequence[Num]]]
+"""Numbers, some of them arrays of a mesh, by the object that has them."""
 
 
-class Table:
-    """Rows of numbers, some of them arrays of a mesh with so many axes, each once."""
+def taken(rows: Rows, axes: int) -> Callable[[slice], Sequence[Num]]:
+    """What gives some of the rows field by field, with the axis of combinations first.
 
-    def __init__(self, axes: int) -> None:
-        self._axes = axes
-        self._numbers: dict[int, int] = {}
-        self._rows: list[tuple[Any, Sequence[Num]]] = []
-
-    def number(self, owner: object, row: Sequence[Num]) -> int:
-        """The number of a row, by the object that has it."""
-        number = self._numbers.get(id(owner))
-        if number is None:
-            number = self._numbers[id(owner)] = len(self._rows)
-            self._rows.append((owner, row))
-        return number
-
-    def take(self, numbers: Array) -> list[Num]:
-        """Rows by number, field by field, with the axis of combinations first."""
-        if len(self._rows) == 1:
-            return [_first(value) for value in self._rows[0][1]]
-        return [values[numbers] for values in self._fields]
-
-    def close(self) -> None:
-        """Puts the rows together; none can be added afterwards."""
-        if len(self._rows) > 1:
-            columns = zip(*(row for _, row in self._rows), strict=True)
-            self._fields = [side_by_side(column, self._axes) for column in columns]
+    The rows of one object are put into a table once; a mesh has so many axes.
+    """
+    each = {id(owner): row for owner, row in rows}
+    if len(each) == 1:
+        alone = [_first(value) for value in rows[0][1]]
+        return lambda of: alone
+    places = {owner: place for place, owner in enumerate(each)}
+    which = np.array([places[id(owner)] for owner, _ in rows])
+    fields = [side_by_side(column, axes) for column in zip(*each.values(), strict=True)]
+    return lambda of: [values[which[of]] for values in fields]
 
 
 def _first(value: Num) -> Num:
@@ -72,37 +58,20 @@ class Pair:
     """Of one phase of all combinations: instants that stand on the same, and what that is."""
 
     def __init__(self, pairs: Sequence[tuple[Peak, Bundles]], axes: int) -> None:
-        self._peaks = _taken([(peak, peak) for peak, _ in pairs], axes)
+        self._peaks = taken([(peak, peak) for peak, _ in pairs], axes)
         most = max(len(bundles) for _, bundles in pairs)
         # Bundles by their place: those of one place are made alike, and often one number each.
+        padded = [(*bundles, *(NOTHING_STOOD,) * (most - len(bundles))) for _, bundles in pairs]
         self._stood = [
-            _taken(
-                [
-                    (one, (*one.sums, *one[1:]))
-                    for _, bundles in pairs
-                    for one in (bundles[place] if place < len(bundles) else EMPTY,)
-                ],
-                axes,
-            )
-            for place in range(most)
+            taken([(one, one) for one in place], axes) for place in zip(*padded, strict=True)
         ]
 
     def peak(self, of: slice) -> Peak:
         """The peak of some of the combinations."""
-        table, which = self._peaks
-        found = Peak(*table.take(which[of]))
-        for table, which in self._stood:
-            *sums, below, above, hosted = table.take(which[of])
-            found = standing_on(found, Stood(type(NOTHING)(*sums), below, above, hosted))
+        found = Peak(*self._peaks(of))
+        for stood in self._stood:
+            found = standing_on(found, stood(of))
         return found
-
-
-def _taken(rows: Sequence[tuple[object, Sequence[Num]]], axes: int) -> tuple[Table, Array]:
-    """Rows by the object that has them, as a table and each one's number."""
-    table = Table(axes)
-    which = np.array([table.number(owner, row) for owner, row in rows])
-    table.close()
-    return table, which
 
 
 class Stack:

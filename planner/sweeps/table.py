@@ -6,9 +6,10 @@ switches) plan by plan. pandas is imported here only, when a sweep is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, product
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from planner.plan import FIELDS, Plan
 from planner.plan.facts import obstacle
+from planner.plan.fieldtext import KINDS
 from planner.plan.plan import remedy
 from planner.setup.quantities import VECTOR_FIELDS
 from planner.speeds import Speeds
 from planner.sweeps.combinations import Combinations
-from planner.sweeps.grid import FOLLOWERS, Mesh, followed
+from planner.sweeps.grid import FOLLOWERS, TYPES, Mesh, followed
 from planner.sweeps.judged import PASS, Judged, Words, judged
 from planner.sweeps.stack import Array
 
@@ -68,16 +70,22 @@ def sweep(
     arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
     changes = [dict(zip(others, each, strict=True)) for each in product(*others.values())]
-    pieces = [
-        _whole(rows(plan, changes, piece, speeds, phase_seconds), over, piece, changes)
-        for piece in _pieces(arrays, len(changes))
-    ]
-    columns = _side_by_side(pieces)
-    table = pd.DataFrame(columns)
+    every = {**others, **arrays}
+    size, start = prod(map(len, every.values())), 0
+    found: list[tuple[Array, Columns]] = []
+    for piece in _pieces(arrays, len(changes)):
+        each = Mesh(piece).rows
+        for numbers, columns in rows(plan, changes, piece, speeds, phase_seconds):
+            places = np.add.outer(start + each * np.asarray(numbers), np.arange(each))
+            found.append((places.ravel(), _said(columns)))
+        start += each * len(changes)
+    table = _together(found, size)
+    axes = np.meshgrid(*(_values(*axis) for axis in every.items()), indexing="ij")
+    swept = dict(zip(every, map(np.ravel, axes), strict=True))
     if not table["valid"].all():
-        numbers = [name for name in columns if name not in (*over, "valid")]
-        table[numbers] = table[numbers].where(table["valid"])
-    return table
+        figures = table.columns.drop("valid")
+        table[figures] = table[figures].where(table["valid"])
+    return pd.concat([pd.DataFrame({field: swept[field] for field in over}), table], axis=1)
 
 
 def rows(
@@ -177,40 +185,8 @@ def _pieces(
 Columns = dict[str, Any]
 
 
-def _whole(
-    found: Iterable[Judged],
-    over: Mapping[str, Sequence[Any]],
-    arrays: Mapping[str, Sequence[Any]],
-    changes: Sequence[Mapping[str, Any]],
-) -> Columns:
-    """Flat columns of all combinations in their order; missing numbers are NaN."""
-    mesh = Mesh(arrays)
-    count = len(changes)
-    columns: Columns = {
-        field: np.tile(mesh.spread(mesh.values[field], mesh.values[field].dtype), count)
-        if field in arrays
-        else np.repeat(np.asarray([change[field] for change in changes]), mesh.rows)
-        for field in over
-    }
-    valid = columns["valid"] = np.zeros((count, mesh.rows), dtype=bool)
-    for numbers, some in found:
-        for name, column in _said(some).items():
-            if name == "valid":
-                valid[numbers] = column
-            elif isinstance(column, Words):
-                _write(columns, name, column, numbers, (count, mesh.rows))
-            elif len(numbers) == count:
-                columns[name] = column
-            else:
-                if name not in columns:
-                    columns[name] = np.full((count, mesh.rows), np.nan)
-                columns[name][numbers] = column
-    return {
-        name: Words(column.codes.ravel(), column.words)
-        if isinstance(column, Words)
-        else column.ravel()
-        for name, column in columns.items()
-    }
+def _values(field: str, values: Sequence[Any]) -> Array:
+    return np.asarray(values, dtype=TYPES[KINDS[field]] if field in VECTOR_FIELDS else None)
 
 
 def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,40 +197,28 @@ def _said(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "verdict": Words(np.where(part, words.index("incomplete"), codes), words)}
 
 
-def _write(
-    columns: Columns, name: str, column: Words, numbers: Sequence[int], shape: tuple[int, int]
-) -> None:
-    """Some combinations' words into the column of all, which may have had other words by now."""
-    known = columns.get(name) or Words(np.full(shape, -1, dtype=np.int8), ())
-    words = list(dict.fromkeys((*known.words, *column.words)))
-    codes = np.asarray([words.index(word) for word in column.words], dtype=np.int8)
-    known.codes[numbers] = codes[column.codes]
-    columns[name] = Words(known.codes, words)
-
-
-def _side_by_side(pieces: Sequence[Columns]) -> Columns:
-    """The pieces' columns one after the other, as a table has them."""
+def _together(found: Sequence[tuple[Array, Columns]], size: int) -> pd.DataFrame:
+    """Columns by their places in a table of so many rows; what is missing is NaN, and not valid."""
     import pandas as pd
 
-    names = dict.fromkeys(chain(*pieces))
-    found: Columns = {}
-    for name in names:
-        parts = [
-            piece.get(name, np.full(len(piece["valid"]), np.nan)) for piece in pieces
-        ]
-        if any(isinstance(part, Words) for part in parts):
-            words = list(dict.fromkeys(chain(*(p.words for p in parts if type(p) is Words))))
-            codes = [
-                np.asarray([words.index(word) for word in part.words], np.int8)[part.codes]
-                if isinstance(part, Words)
-                else np.full(len(part), -1, np.int8)
-                for part in parts
-            ]
-            found[name] = pd.Categorical.from_codes(_joined(codes), pd.Index(words))
-        else:
-            found[name] = _joined(parts)
-    return found
+    words: dict[str, dict[str, None]] = {}
+    for name, column in chain.from_iterable(columns.items() for _, columns in found):
+        if isinstance(column, Words):
+            words.setdefault(name, {}).update(dict.fromkeys(column.words))
 
+    def flat(name: str, column: Any) -> Any:
+        if name not in words:
+            return column.ravel()
+        known = [*words[name]]
+        codes = np.asarray([known.index(word) for word in column.words], np.int8)
+        return pd.Categorical.from_codes(codes[column.codes.ravel()], pd.Index(known))
 
-def _joined(arrays: Sequence[Array]) -> Array:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    parts = [
+        pd.DataFrame({name: flat(name, column) for name, column in columns.items()}, index=places)
+        for places, columns in found
+    ]
+    table = pd.concat(parts) if parts else pd.DataFrame({"valid": np.zeros(0, dtype=bool)})
+    if not table.index.equals(pd.RangeIndex(size)):
+        table = table.reindex(range(size))
+        table["valid"] = table["valid"].eq(True)
+    return table

@@ -213,7 +213,7 @@ class _Rollout:
         plan, row = self.scene.plan, self.row
         if not plan.reward_seconds:
             return
-        if self.scene.framework.scores_as_responses_end and plan.reward != "model":
+        if "reward" in self.scene.framework.helpers and plan.reward != "model":
             each = plan.reward_seconds / plan.reward_concurrency
             behind = rollout.overdue(each, row.sequences, row.engines, self.pieces)
             yield from self._term(

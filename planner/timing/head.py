@@ -49,14 +49,12 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
         factors=passes.BACK_FACTORS if it.backward else None,
         look_ups=(look_ups.products, it.gpu, shape, it.dtype, *gradients, rows),
     )
-    made = row.run == "score" and of.loss.entropy_with_old_log_probs
-    always = row.run == "forward" and of.loss.always_entropy
     sizes: dict[str, Any] = {
         "tokens": row.scored_tokens,
         "vocab": arch.vocab,
         "wide": BYTES[of.logits_dtype],
         "scaled": of.temperature_scaled,
-        "entropy": of.entropy or made or always,
+        "entropy": of.entropy or row.run == of.way.entropy_of,
         "fused": of.logits == "fused" or (of.logits == "chunked" and of.chunk_compile),
     }
     moved = memory_bound.loss_bytes(backward=it.backward, **sizes)

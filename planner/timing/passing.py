@@ -31,7 +31,7 @@ class Passing:
         """Positions of one forward."""
         self.alone = scene.q.logprob_alone if row.run == "score" else scene.q.micro_alone
         """1 where that is one sequence."""
-        self.attention = workload.attention_of(plan, row.role.name)
+        self.attention = self.model.attention if self.model else plan.attention
         """The kernel's name."""
         self.precision: str = plan.dtype
         if self.model is not None and not row.elsewhere:
@@ -53,10 +53,9 @@ class Passing:
     def mode(self) -> Mode:
         """Kernel by kernel, under autocast, or fused; to a compiler Liger's kernels are closed."""
         plan, model = self.scene.plan, self.model
-        liger = plan.liger if model is None else workload.with_liger(self.scene.setup, model)
-        if liger:
+        if model.liger if model else plan.liger:
             return "liger"
-        if plan.compile and not workload.compile_breaks(plan, self.row.role.name):
+        if plan.compile and not workload.compile_breaks(plan, self.attention):
             return "compiled"
         return "autocast" if self.precision == "autocast-bf16" else "eager"
 

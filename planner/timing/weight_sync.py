@@ -41,8 +41,8 @@ def _terms(scene: Scene) -> Found:
     """Every cause in the order it happens; None for one whose rate is unknown."""
     plan, role = scene.plan, scene.served
     gpu, separate = scene.facts.gpu, plan.rollout == "vllm-separate"
-    adapters = plan.finetuning != "full" and not scene.framework.host.engine_merges_adapters
-    if adapters:
+    what, how, buffer_bytes = engine.sync(scene)
+    if what == "adapters":
         weights, stored = role.adapter_tensors, adapter_bytes(scene)
         size = role.adapters * stored
     else:
@@ -54,10 +54,10 @@ def _terms(scene: Scene) -> Found:
         yield _gathered(scene, size, weights)
     if separate:
         yield _sent(scene, size)
-    if separate or not scene.framework.host.engine_in_trainer:
-        bucket = engine.sync_bucket(scene)
-        each = engine.sends_each_weight(scene)
-        requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
+    if engine.apart(scene):
+        requests: Num = ceil_div(size, buffer_bytes) if how == "bucket" else 1
+        if scene.framework.sync(plan)[1] == "asked":
+            requests = weights
         yield causes.REQUESTED.term(
             role.name,
             requests=requests,

@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.numeric import Num, maximum, minimum, total
 from planner.term import OUTSIDE, Instant, Term
-from planner.totals.levels import KINDS, Totals
+from planner.totals.levels import KINDS, NOTHING, Totals
 
 INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "hosted", "order")
 
@@ -72,13 +72,9 @@ class Peak(NamedTuple):
         return self[-len(KINDS) - 2 : -1]
 
 
-class Stood(NamedTuple):
-    """What instants stand on adds up to, and its :func:`bounds`."""
-
-    sums: Totals
-    below: Num
-    above: Num
-    hosted: Num
+Stood = Sequence[Num]
+"""What instants stand on: its :class:`Totals`, and its :func:`bounds`."""
+NOTHING_STOOD: Stood = (*NOTHING, 0, 0, 0)
 
 
 def bounds(terms: Sequence[Term]) -> tuple[Num, Num, Num]:
@@ -152,15 +148,16 @@ def _least(sizes: Sequence[Num]) -> Num:
 
 def standing_on(peak: Peak, stood: Stood) -> Peak:
     """The peak of the same instants with what they stand on."""
-    sums = stood.sums
+    *totals, below, above, hosted = stood
+    sums = Totals(*totals)
     found = (
         peak.requested + sums.requested,
         peak.allocated + sums.allocated,
         peak.outside + sums.outside,
         peak.kept + sums.kept,
-        peak.below + stood.below,
-        peak.above + stood.above,
-        peak.hosted + stood.hosted,
+        peak.below + below,
+        peak.above + above,
+        peak.hosted + hosted,
         peak.order,
         peak.device + sums.device,
         peak.doubted + sums.device,

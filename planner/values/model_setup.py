@@ -47,6 +47,17 @@ class ModelSetup:
     """A second head gives one number per token: a critic that shares the body."""
     autocast: bool = False
     """Its forward computes in half precision on fp32 weights."""
+    loaded: Dtype | Literal[""] = ""
+    """Dtype that it is read into, where a later one is not that; empty: as it is stored."""
+    attention: str = ""
+    """Its attention, by a plan's name of it."""
+    liger: bool = False
+    """Liger's kernels run in it."""
+    requires_gradients: bool = False
+    """What answers as the reference requires gradients though nothing trains it, so that autocast
+    caches copies of its weights, too."""
+    spread: Literal["layers", "whole", "not"] = "layers"
+    """FSDP has a unit for each layer; or one of all, which a forward gathers whole; or none."""
     waits: Place = "gpu"
     """Where its weights are while nothing uses them: streamed ones are never whole on the GPU.
 

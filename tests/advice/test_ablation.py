@@ -20,24 +20,23 @@ def test_it_starts_from_the_plan_and_undoes_one_at_a_time() -> None:
     chosen = named(PLAN, *NAMES)
     found = ablation(PLAN, chosen, estimate)
     own = estimate(PLAN)
-    assert (found.steps[0].device_bytes, found.steps[0].seconds) == (
-        own.device_bytes,
-        own.step_seconds,
-    )
+    (name, first), *others = found.steps
+    assert name == "the plan"
+    assert (first.device_bytes, first.step_seconds) == (own.device_bytes, own.step_seconds)
     undone = {f"without {one.name}": estimate(PLAN.changed(**one.off)) for one in chosen}
-    assert {step.name for step in found.steps[1:]} == undone.keys() and found.left_out == ()
-    for step in found.steps[1:]:
-        assert step.device_bytes == undone[step.name].device_bytes
-        assert step.trainer_bytes == undone[step.name].trainer_bytes
-        assert step.seconds == undone[step.name].step_seconds
+    assert {name for name, _ in others} == undone.keys() and found.left_out == ()
+    for name, after in others:
+        assert after.device_bytes == undone[name].device_bytes
+        assert after.trainer_bytes == undone[name].trainer_bytes
+        assert after.step_seconds == undone[name].step_seconds
 
 
 def test_what_saves_most_comes_first_and_what_is_added_last() -> None:
     chosen = named(PLAN, "8-bit AdamW", *reversed(NAMES))
-    found = ablation(PLAN, chosen, estimate, measure="trainer")
+    found = ablation(PLAN, chosen, estimate, measure="trainer_bytes")
     *without, added = found.steps[1:]
-    assert added.name == "with 8-bit AdamW"
-    sizes = [step.trainer_bytes for step in without]
+    assert added[0] == "with 8-bit AdamW"
+    sizes = [after.trainer_bytes for _, after in without]
     assert sizes == sorted(sizes, reverse=True)
 
 

@@ -96,8 +96,8 @@ def outcome(rollout: float, update: float, *, wide: float = 2.0) -> Outcome:
     )
     total = rollout + update
     return Outcome(
-        plan=PLAN, word="fits", blockers=(), budget_bytes=10, device_bytes=1, host_bytes=0,
-        worst="rollout", levels=levels, step_seconds=total, low_seconds=total / wide,
+        plan=PLAN, word="fits", blockers=(), budget_bytes=10, device_bytes=1, trainer_bytes=1,
+        host_bytes=0, worst="rollout", levels=levels, step_seconds=total, low_seconds=total / wide,
         high_seconds=total * wide, usd_run=total, low_usd=total / wide, high_usd=total * wide,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.cli.axes import parse_axis
+from planner.cli.sweep import parse_axis
 from planner.problem import PlanError
 
 

@@ -11,7 +11,7 @@ import torch
 from head_steps import big, logprob_forward, loss_backward, loss_forward
 from planner.formulas.logits import Head, certainty_instants, certainty_kept, log_prob_kept
 from planner.plan.frameworks import framework_named
-from planner.values.loss_code import AS_NAMED, PATHS
+from planner.values.loss_code import PATHS, WAYS
 
 torch.set_num_threads(1)
 
@@ -34,7 +34,7 @@ def test_what_self_certainty_keeps(how: str, dtype: str, kept_bytes: int) -> Non
 
 
 def runs(objective: str, framework: str, version: str, asked: str) -> str:
-    return framework_named(framework).loss_code(version).path(objective, asked)
+    return framework_named(framework).loss_code(version).way(objective, asked).path
 
 
 def test_effective_logits() -> None:
@@ -44,7 +44,6 @@ def test_effective_logits() -> None:
         assert runs("cross-entropy", "trl", "1.15.0", asked) == asked
     # A plan's usual value stands for whatever an older version has.
     assert runs("policy", "trl", "1.14.0", "fused") == "response"
-    assert runs("cross-entropy", "trl", "1.14.0", "fused") == "chunked"
     assert runs("policy", "verl", "0.9.1", "response") == "response"
     assert runs("policy", "verl", "0.9.1", "fused") == "chunked"
 
@@ -53,12 +52,13 @@ def test_a_path_that_a_framework_has_not_is_the_code_of_a_named_loss() -> None:
     trl, verl = framework_named("trl"), framework_named("verl")
     for objective in ("policy", "cross-entropy"):
         newest, older = trl.loss_code("1.16.0"), trl.loss_code("1.14.0")
-        assert newest.running(objective, "fused") is newest
-        assert newest.running(objective, "full") is AS_NAMED
-        assert older.running(objective, "fused") is older
-        assert older.running(objective, "full") is AS_NAMED
+        assert newest.way(objective, "fused").by_kernel
+        assert newest.way(objective, "full") is WAYS["full"]
+        assert older.way(objective, "full") is WAYS["full"]
+    assert older.way("policy", "fused").path == "response"
+    assert not older.own("cross-entropy")
     code = verl.loss_code("0.9.1")
-    assert {asked for asked in PATHS if code.running("policy", asked) is AS_NAMED} == {"response"}
+    assert {asked for asked in PATHS if code.way("policy", asked).as_named} == {"response"}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,6 @@ def test_a_path_that_a_framework_has_not_is_the_code_of_a_named_loss() -> None:
         ({"framework": "trl", "framework_version": "2.0.0"}, "framework_version", "1.16.0"),
         ({"framework": "verl", "framework_version": "0.8"}, "framework_version", "0.9.1"),
         ({"framework": "slime", "framework_version": "1"}, "framework", "verl"),
-        ({"framework": "trl", "framework_version": "1.16.0"}, "logits", "fused"),
         ({"logits": "some"}, "logits", "response"),
         ({"logits_dtype": "fp8"}, "logits_dtype", "bf16"),
         ({"dtype": "fp8"}, "dtype", "fp16"),
@@ -83,10 +82,7 @@ def test_refused_objectives() -> None:
         loss_forward(big(), objective="dpo", role="policy")
     with pytest.raises(ValueError, match="self_certainty.*chunked-tokens"):
         certainty_instants(big(), how="fast", with_gradient=False, role="policy")
-    older = {"logits": "chunked", "framework": "trl", "framework_version": "1.13.0"}
-    with pytest.raises(ValueError, match=r"framework_version.*1\.15\.0"):
-        loss_forward(big(**older), objective="cross-entropy", role="policy")
-    older["logits"] = "response"
+    older = {"logits": "response", "framework": "trl", "framework_version": "1.13.0"}
     with pytest.raises(ValueError, match="entropy.*framework_version"):
         loss_forward(big(**older, entropy=True), objective="policy", role="policy")
 

@@ -79,7 +79,7 @@ def test_programs_give_what_lists_gave() -> None:
             backward_instants(head, objective="policy", role="policy"),
             logprob_instants(head, with_entropy=head.entropy, role="policy"),
         )
-        read = head.logits != "full" or not head.loss.outside_model
+        read = head.logits != "full" or not head.way.outside_model
         kept = scoring_kept(head, role="policy") if read else ()
         found = [max(total(instant.terms) for instant in instants) for instants in passes]
         assert [*found, total(kept)] == listed[key], key

@@ -20,7 +20,6 @@ FRAMEWORK = replace(
     loss={
         "7": replace(
             PLAIN.loss_code("1"),
-            name="Made Up 7",
             paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
         )
     },

@@ -14,10 +14,12 @@ import yaml
 from planner.plan import Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.trainers import trainer_of
+from planner.setup.setup import setup_of
 from planner.values.framework import Framework
 
 TRL = framework_named("trl")
 VERL = framework_named("verl")
+DPO = Plan(framework="trl", method="dpo", gpus=1, model="Qwen/Qwen2.5-0.5B")
 
 
 def source(path: str) -> Path:
@@ -57,9 +59,9 @@ def test_every_trainer_of_trl_has_the_fused_head() -> None:
         assert "add_fused_lm_head(" in source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
     code = TRL.loss_code(TRL.versions[0])
     for objective in ("cross-entropy", "policy"):
-        assert {code.path(objective, asked) for asked in code.paths} == {"fused"}
+        assert {way.path for way in code.own(objective).values()} == {"fused"}
     fused = function("trl/trainer/utils.py", "add_fused_lm_head")
-    assert "entropy" in fused and code.always_entropy
+    assert "entropy" in fused and code.way("policy", "fused").entropy_of == "forward"
 
 
 def test_trl_engines_start_with_these_settings() -> None:
@@ -79,13 +81,15 @@ def test_trl_scores_dpos_reference_inside_its_loss() -> None:
 def test_trl_loads_and_shards_its_reference_so() -> None:
     trainer = source("trl/trainer/dpo_trainer.py").read_text("utf-8")
     assert 'ref_model_init_kwargs.setdefault("dtype", self.model.dtype)' in trainer
-    assert TRL.reference_loaded_like_policy
+    assert setup_of(DPO)["reference"].stored == "fp32"
     sharded = function("accelerate/utils/fsdp_utils.py", "fsdp2_prepare_model")
     assert "if param.requires_grad and param.dtype != torch.float32:" in sharded
-    assert "param.data = param.data.to(torch.float32)" in sharded and TRL.widens_as_it_shards
+    assert "param.data = param.data.to(torch.float32)" in sharded
+    apart = DPO.changed(sharding="fsdp2", gpus=8)
+    assert setup_of(apart)["reference"].stored == "bf16"
     whole = function("trl/models/utils.py", "prepare_fsdp").partition("fsdp_version == 2")[2]
     assert whole.count("fully_shard(") == 1 and "auto_wrap_policy" not in whole
-    assert TRL.reference_gathered_whole
+    assert setup_of(apart)["reference"].spread == "whole"
 
 
 def test_accelerate_gathers_all_that_a_checkpoint_of_fsdp_has_on_rank_0() -> None:
@@ -100,7 +104,7 @@ def test_accelerate_gathers_all_that_a_checkpoint_of_fsdp_has_on_rank_0() -> Non
     assert "gathered_tensor = empty_func(flat_param._padded_unsharded_size)" in flat
     model = function("transformers/trainer.py", "save_model")
     assert "state_dict = self.accelerator.get_state_dict(self.model)" in model
-    assert TRL.host.saves == "whole" and TRL.host.saves_optimizer and TRL.host.gathers_frozen
+    assert TRL.checkpoint == "state"
 
 
 def test_liger_patches_the_model_that_transformers_trains() -> None:
@@ -108,7 +112,8 @@ def test_liger_patches_the_model_that_transformers_trains() -> None:
         text = source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
         assert "apply_liger_kernel(" not in text
     assert "apply_liger_kernel(self.model" in source("transformers/trainer.py").read_text("utf-8")
-    assert TRL.liger_patches_trained_only
+    models = setup_of(DPO.changed(liger=True))
+    assert models["policy"].liger and not models["reference"].liger
 
 
 def test_verl_starts_with_these_settings() -> None:
@@ -121,7 +126,7 @@ def test_verl_starts_with_these_settings() -> None:
     assert actor["fsdp_config"]["model_dtype"] == defaults["master_dtype"]
     assert both["model"]["use_remove_padding"] == (defaults["batch_shape"] == "packed")
     bucket = rollout["checkpoint_engine"]["update_weights_bucket_megabytes"]
-    assert bucket * 2**20 == VERL.sync_bucket_bytes
+    assert VERL.sync(Plan(framework="verl")) == ("bucket", bucket * 2**20)
 
 
 def test_verl_sends_weights_to_an_engine_apart_through_two_buffers_and_empties_the_cache() -> None:
@@ -141,10 +146,10 @@ def test_verl_validates_and_saves_when_the_plan_says() -> None:
         )
     config = source("verl/trainer/config/_generated_ppo_trainer.yaml").read_text("utf-8")
     settings = yaml.safe_load(config)
-    assert settings["trainer"]["val_before_train"] == VERL.validates_first
+    assert settings["trainer"]["val_before_train"] == (VERL.validates == "first")
     for trained in (settings["actor_rollout_ref"]["actor"], settings["critic"]):
         assert "optimizer" in trained["checkpoint"]["save_contents"]
-    assert VERL.host.saves_optimizer
+    assert VERL.checkpoint == "shards"
 
 
 def test_transformers_saves_the_optimizer_and_after_the_last_step() -> None:
@@ -153,21 +158,21 @@ def test_transformers_saves_the_optimizer_and_after_the_last_step() -> None:
     text = source("transformers/trainer_callback.py").read_text("utf-8")
     ends = text.partition("if state.global_step >= state.max_steps:")[2].partition("return")[0]
     assert "control.should_save = True" in ends
-    assert TRL.host.saves_optimizer and not TRL.validates_first
+    assert TRL.checkpoint == "state" and TRL.validates != "first"
 
 
 def test_verl_keeps_a_reference_in_host_ram_and_computes_with_it_there() -> None:
     text = function("verl/workers/engine/fsdp/transformer_impl.py", "_build_fsdp_module")
     for branch in ("CPUOffload(offload_params=True)", "CPUOffloadPolicy(pin_memory=True)"):
         assert branch in text.partition("forward_only")[2]
-    assert VERL.whole_reference == "offloaded" and VERL.reference_streamed
     assert Plan(framework="verl").reference == "offloaded"
+    assert setup_of(Plan(framework="verl", kl="loss"))["reference"].waits == "host, streamed"
 
 
 def test_verl_computes_an_entropy_beside_old_log_probs() -> None:
     text = function("verl/trainer/ppo/ray_trainer.py", "_compute_old_log_prob")
     assert "calculate_entropy=True" in text
-    assert VERL.loss_code("0.9.1").entropy_with_old_log_probs
+    assert VERL.loss_code("0.9.1").way("policy", "full").entropy_of == "score"
 
 
 def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:
@@ -182,4 +187,4 @@ def test_the_plain_step_is_the_default_and_no_framework_hides_it() -> None:
     plain = framework_named("plain")
     assert Plan().framework == plain.name and plain.steps_are_ours and not plain.rules
     flags = [name for name in Framework.__slots__ if getattr(plain, name) is True]
-    assert flags == ["steps_are_ours", "loss_makes_reference"]
+    assert flags == ["steps_are_ours"]

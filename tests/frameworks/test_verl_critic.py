@@ -13,7 +13,7 @@ from planner.estimate import estimate
 from planner.frameworks.verl.overrides import overrides
 from planner.frameworks.verl.run import step
 from planner.plan import Plan
-from planner.setup.workload import attention_of
+from planner.setup.setup import setup_of
 
 PPO: dict[str, Any] = {
     **{"framework": "verl", "method": "ppo", "gpu": "h100-80gb", "gpus": 1},
@@ -29,10 +29,11 @@ def test_verl_asks_for_it_whatever_its_configuration_says(monkeypatch: pytest.Mo
     load_valuehead_model("a/model", None, None, False)
     assert asked["attn_implementation"] == "flash_attention_2"
     plan = Plan(**PPO, attention="sdpa")
-    assert attention_of(plan, "critic") == "flash"
-    assert attention_of(plan, "policy") == attention_of(plan, "reference") == "sdpa"
+    models = setup_of(plan)
+    assert models["critic"].attention == "flash"
+    assert models["policy"].attention == models["reference"].attention == "sdpa"
     plain = Plan(method="ppo", framework="plain", attention="sdpa")
-    assert attention_of(plain, "critic") == "sdpa"
+    assert setup_of(plain)["critic"].attention == "sdpa"
 
 
 def test_an_export_asks_for_the_policys_alone() -> None:

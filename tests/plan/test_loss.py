@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,13 +18,13 @@ from planner.phases.vocabulary import inference_head, training_head
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.frameworks import framework_named
-from planner.plan.loss import foreign, has_path, own_paths, path_of
+from planner.plan.loss import foreign, has_path, own_paths, path_of, way_of
 from planner.plan.methods import method_of
 from planner.plan.trainers import able
 from planner.search.options import space_of
 from planner.search.wish import Wish
 from planner.sweeps.table import sweep
-from planner.values.loss_code import AS_NAMED, PATHS
+from planner.values.loss_code import PATHS, WAYS
 
 SMALL: dict[str, Any] = {"model": "Qwen/Qwen2.5-0.5B", "gpus": 2, "micro_batch_size": 2}
 ALONE: dict[str, Any] = {**SMALL, "gpus": 1, "sharding": "none", "master_dtype": "fp32"}
@@ -56,8 +55,7 @@ def test_a_named_loss_is_the_plain_one_at_the_same_shapes(
     for head_of in (training_head, inference_head):
         head = head_of(found, found.policy)
         same = head_of(other, other.policy)
-        assert head.loss is AS_NAMED and head.logits == named
-        assert replace(head, loss=same.loss) == same
+        assert head.way is WAYS[named] and head == same
         objective = method_of(plan).objective
         for instants in (logits.forward_instants, logits.backward_instants):
             mine, theirs = (
@@ -79,7 +77,7 @@ def test_what_nobody_names_keeps_the_frameworks_own_path_and_says_nothing() -> N
         framework = framework_named(name)
         usual = Plan(framework=name, **SMALL)
         code = framework.loss_code(usual.framework_version)
-        assert has_path(usual) and path_of(usual) == code.paths[usual.logits]
+        assert has_path(usual) and path_of(usual) == WAYS[code.paths[usual.logits]].path
         assert not any(line.startswith("loss") for line in estimate(usual).assumptions)
 
 
@@ -183,4 +181,4 @@ def test_self_certainty_follows_a_loss_that_is_named() -> None:
     fused = Plan(framework="trl", method="intuitor", **SMALL)
     named = Plan(framework="trl", method="intuitor", logits="full", **SMALL)
     assert (fused.self_certainty, named.self_certainty) == ("fused", "full")
-    assert framework_named("trl").loss_code(named.framework_version).triton_tiles
+    assert way_of(fused).by_kernel and not way_of(named).by_kernel

@@ -159,6 +159,7 @@ BROKEN: list[dict[str, Any]] = [
     {"method": "dpo", "framework": "trl", "reference": "offloaded"},
     {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
     {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
+    {"method": "sft", "framework": "trl", "framework_version": "1.14.0"},
     {"method": "dpo", "framework": "trl", "finetuning": "lora", "lora_dropout": 0.1},
     {"framework": "verl", "finetuning": "qlora"},
     {"framework": "trl", "framework_version": "1.14.0", "liger": True},

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.search.finer import ABOVE, BELOW, FINER, Finer, between, sides
-from planner.search.tiers import NAMES
+from planner.search.tiers import ABOVE, BELOW, FINER, NAMES, Finer, between, sides
 from planner.search.wish import GOALS, Wish
 from search import whole as brute
 from search.whole import staged, whole

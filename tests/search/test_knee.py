@@ -10,8 +10,7 @@ from planner.cost import cost
 from planner.plan import Plan
 from planner.search import Found, Point, Wish, search
 from planner.search.check import lead
-from planner.search.knee import WORTH, against, knee
-from planner.search.words import read_gpus
+from planner.search.words import WORTH, against, knee, read_gpus
 
 LARGE = Plan(
     model="Qwen/Qwen2.5-32B", framework="trl", gpu="h100-80gb", gpus=8, response_tokens=16384

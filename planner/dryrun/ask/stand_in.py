@@ -133,17 +133,18 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
 def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
     """What of the framework's facts our step has no code for, where that changes memory."""
     label, fsdp = framework.label, sharding_of(plan).fsdp
-    whole = plan.reference in ("copy", "offloaded")
-    if plan.liger and framework.liger_patches_trained_only and whole:
+    models = {model.role: model for model in models_of(plan)}
+    reference = models.get("reference")
+    if plan.liger and reference and not reference.liger:
         yield f"The reference ran with Liger's kernels too; {label} patches only the trained model."
-    if framework.reference_requires_gradients and whole and models_of(plan)[0].autocast:
+    if reference and reference.requires_gradients and models["policy"].autocast:
         yield (
             f"{label} does not freeze its reference, so autocast caches its weights; {OURS} "
             "freezes the reference."
         )
-    if framework.reference_gathered_whole and whole and fsdp == 2:
+    if reference and reference.spread == "whole":
         yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
-    if framework.head_stays_gathered and fsdp == 2:
+    if ("norm", "head") in framework.units and fsdp == 2:
         yield f"{label}'s head stays gathered between passes; {OURS} gathers it with the root."
     if _streams(plan):
         yield f"{label} streams its reference from host RAM; {OURS} brings it whole."

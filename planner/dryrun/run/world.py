@@ -57,7 +57,8 @@ def world(
         if fake:
             enter(_swappable(enter(FakeTensorMode(allow_non_fake_inputs=True))))
         branches = enter(_branches(plan, on, device))
-        branches.lone_rows_whole = framework_named(plan.framework).pads_micro_batches
+        pads_to = framework_named(plan.framework).pads_to
+        branches.lone_rows_whole = pads_to == "micro-batch"
         enter(_kernelless())
         if plan.finetuning != "full" and adapts_experts(targets(plan), facts_of(plan).policy):
             enter(folded_on_meta())
@@ -76,8 +77,8 @@ def world(
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
-    kinds = {kernel_of(plan, model.role) for model in setup_of(plan).models}
-    attention = "flash" if "flash" in kinds else kernel_of(plan)
+    kinds = {kernel_of(model.attention) for model in setup_of(plan).models}
+    attention = "flash" if "flash" in kinds else kernel_of(plan.attention)
     if on == "cpu":
         return cpu_branches(plan.batch_shape, attention, device)
     return gpu_branches(

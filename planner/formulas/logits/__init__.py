@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from planner.formulas.logits import (
     certainty,
@@ -65,20 +66,23 @@ __all__ = [
     "scoring_kept",
 ]
 
-Way = tuple[Program, Callable[[Head], Mapping[str, Num]]]
+Read = tuple[Program, Callable[[Head], Mapping[str, Num]]]
 """A way of meeting the vocabulary: its program, and the sizes of that program's pieces."""
 
-WAYS: Mapping[str, Way] = {
+PROGRAMS: Mapping[str, Read] = {
     "chunks": (chunks.scores, chunks.sizes),
+    "chunks with every gradient": (partial(chunks.scores, every=True), chunks.sizes),
     "materialised": (materialised.scores, lambda _: {}),
     "packed": (packed.scores, lambda _: {}),
-    "responses": (responses.scores, responses.sizes),
+    "responses in a loop": (responses.loop_scores, responses.sizes),
+    "responses in one kernel": (responses.kernel_scores, responses.sizes),
     "tiles": (tiles.scores, tiles.sizes),
     "values": (values.loss, lambda _: {"vocab": 1}),
     "cross entropy": (cross_entropy.loss, lambda head: {"again": head.rows > 1}),
     **certainty.WAYS,
 }
-"""Ways by the name that a framework's loss code has them under, and self-certainty's."""
+"""Programs by the names that ways have them under (:data:`planner.values.loss_code.WAYS`), and
+self-certainty's."""
 
 
 def product(head: Head) -> tuple[Term, ...]:
@@ -87,11 +91,8 @@ def product(head: Head) -> tuple[Term, ...]:
 
 
 def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
-    """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
-    name = _way(head, POLICY)
-    if name not in ("chunks", "materialised", "tiles"):
-        raise ValueError(f"logits: what stays after {name} have scored was not read")
-    return _kept(name, head.of(role))
+    """Terms that scoring with gradient leaves alive until the backward."""
+    return _kept(_program(head, POLICY), head.of(role))
 
 
 def kept_of_output(head: Head) -> tuple[Term, ...]:
@@ -148,41 +149,36 @@ def logprob_instants(
     ``with_certainty`` is the fused head's alone.
     """
     silent = replace(head, role=role, entropy=with_entropy, certainty=with_certainty)
-    return _instants(_way(head, POLICY), silent, gradient=False)
+    return _instants(_program(head, POLICY), silent, gradient=False)
 
 
 def _instants(way: str, head: Head, **options: bool) -> tuple[Instant, ...]:
-    program, sizes = WAYS[way]
+    program, sizes = PROGRAMS[way]
     return instants(program, head, sizes(head), **options)
 
 
 def _kept(way: str, head: Head) -> tuple[Term, ...]:
     """What scoring leaves alive; beside tensors over the vocabulary no small ones are counted."""
-    program, sizes = WAYS[way]
+    program, sizes = PROGRAMS[way]
     *_, kept = recorded(program, head, again=False, gradient=True)
-    small = () if way in ("chunks", "tiles") else (PER_TOKEN.name, SCALAR.name)
+    small = () if way.startswith(("chunks", "tiles")) else (PER_TOKEN.name, SCALAR.name)
     return tuple(term for term in terms(kept, head, sizes(head)) if term.name not in small)
 
 
 def _of_loss(head: Head, objective: str, *, backward: bool) -> tuple[Instant, ...]:
     """The instants of a loss, beside the labels that were shifted for scoring."""
-    way = "values" if objective == VALUE else _way(head, objective)
-    if objective != CROSS_ENTROPY or not (way == "materialised" or head.loss.copies_labels):
-        return _instants(way, head, backward=backward)
-    if way == "materialised":
+    name = "values" if objective == VALUE else _program(head, objective)
+    if objective == CROSS_ENTROPY and name == "materialised":
         return _instants("cross entropy", head, backward=backward)
+    found = _instants(name, head, backward=backward)
+    if objective != CROSS_ENTROPY or not head.way.as_named:
+        return found
     labels = SHIFTED_LABELS(head.role, tokens=head.tokens)
-    found = _instants(way, head, backward=backward)
     return tuple(instant._replace(terms=(*instant.terms, labels)) for instant in found)
 
 
-def _way(head: Head, objective: str) -> str:
-    """Which way the head's code goes; ``ValueError`` where it was never modelled."""
+def _program(head: Head, objective: str) -> str:
+    """Which program the head's code is."""
     if objective not in OBJECTIVES:
         raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}")
-    loss = head.loss
-    if objective == CROSS_ENTROPY and loss.no_cross_entropy:
-        raise ValueError(loss.no_cross_entropy)
-    if head.entropy and loss.no_entropy:
-        raise ValueError(loss.no_entropy)
-    return loss.formulas[head.logits]
+    return head.way.program

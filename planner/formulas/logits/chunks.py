@@ -63,12 +63,15 @@ def sizes(head: Head) -> dict[str, Num]:
     }
 
 
-def scores(run: Run) -> Scored:
-    """Log-probabilities and entropies, chunk by chunk; entropies come whether asked for or not."""
+def scores(run: Run, *, every: bool = False) -> Scored:
+    """Log-probabilities and entropies, chunk by chunk; entropies come whether asked for or not.
+
+    ``every`` says that the backward makes the weight's gradient of a frozen head, too.
+    """
     results = run.numbers("fp32", run.narrow)
     for chunk in CHUNKS[: 1 + run.again]:
         scored = score_chunk(run, chunk)
-    taken, entropy = run.function(run.inputs(), results, lambda arrived: backward(run, arrived))
+    taken, entropy = run.function(run.inputs(), results, lambda _: backward(run, every))
     run.named.append(entropy.storage)
     return Scored(taken, entropy if run.head.entropy else None)
 
@@ -84,16 +87,16 @@ def score_chunk(run: Run, chunk: str) -> list[Storage]:
     return [taken, entropy if run.narrow == "fp32" else numbers(run, chunk, run.narrow)[0]]
 
 
-def backward(run: Run, arrived: Gradients) -> Gradients:
+def backward(run: Run, every: bool) -> Gradients:
     """Gradients of hidden states and weight, to which each chunk adds its own."""
     whole = run.new(HIDDEN_GRADIENT, run.narrow)
     weight = run.new(HEAD_GRADIENT, run.narrow) if run.head.weight_trains else None
     for chunk in CHUNKS[: 1 + run.again]:
-        own = chunk_backward(run, chunk)
+        own = chunk_backward(run, chunk, every)
     return [whole, weight]
 
 
-def chunk_backward(run: Run, chunk: str) -> list[Storage]:
+def chunk_backward(run: Run, chunk: str, every: bool) -> list[Storage]:
     """One chunk's gradients: its logits made again, their gradient, and two products of that."""
     run.at(f"{chunk} over the vocabulary")
     if run.head.chunk_compile:
@@ -115,7 +118,7 @@ def chunk_backward(run: Run, chunk: str) -> list[Storage]:
     run.at(f"{chunk}'s products")
     kept += over_vocabulary(run, chunk, "logits gradient", width=run.narrow)
     own = [run.new(CHUNK_HIDDEN, run.narrow, f"{chunk}'s hidden gradient", chunk)]
-    if run.head.weight_trains or run.head.loss.frozen_weight_gradient:
+    if run.head.weight_trains or every:
         own.append(run.new(HEAD_GRADIENT, run.narrow, f"{chunk}'s weight gradient"))
     return own
 

@@ -1,7 +1,7 @@
 """What the loss's formulas need to know of the place where tokens meet the vocabulary.
 
-Which code that is says :class:`planner.values.loss_code.LossCode`: some frameworks ignore what a
-plan asks for.
+Which code that is says :class:`planner.values.loss_code.Way`: some frameworks ignore what a plan
+asks for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from planner.numeric import Num
 from planner.values.dtypes import BYTES
-from planner.values.loss_code import PATHS, LossCode
+from planner.values.loss_code import Way
 
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
 """Instants of the model itself, where a framework scores its output outside of it."""
@@ -24,8 +24,8 @@ class Head:
     """One micro-batch's hidden states, the vocabulary, and the code between them.
 
     ``tokens`` rows of ``hidden`` numbers meet ``vocab`` columns; the caller decides whether
-    they are whole sequences or responses only. ``logits`` is the plan's field and
-    ``logits_dtype`` the dtype the log-softmax runs in. Sizes may be arrays.
+    they are whole sequences or responses only. ``logits_dtype`` is the dtype the log-softmax runs
+    in. Sizes may be arrays.
     """
 
     tokens: Num
@@ -33,13 +33,11 @@ class Head:
     """Sequences in the micro-batch."""
     vocab: Num
     hidden: Num
-    logits: str
-    """``full``, ``response``, ``chunked`` or ``fused``."""
     logits_dtype: str
     """``bf16``, or ``fp32`` when the logits are upcast first."""
     weight_trains: bool
     """The head's weight receives a gradient."""
-    loss: LossCode
+    way: Way
     """The code that runs there."""
     role: str = "policy"
     """Whose terms come of it."""
@@ -75,21 +73,19 @@ class Head:
 
     def __post_init__(self) -> None:
         """Refuse what no formula knows."""
-        if self.logits not in PATHS:
-            raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {self.logits!r}")
         if self.logits_dtype not in ("bf16", "fp32"):
             raise ValueError(f"logits_dtype must be bf16 or fp32, not {self.logits_dtype!r}")
         if self.dtype not in BYTES:
             raise ValueError(f"dtype must be one of {', '.join(BYTES)}, not {self.dtype!r}")
-        if self.logits not in self.loss.formulas:
-            runs = " or ".join(self.loss.formulas)
-            raise ValueError(
-                f"logits {self.logits!r} does not exist in {self.loss.name}, which runs {runs}"
-            )
 
     def of(self, role: str) -> Head:
         """The head of this role."""
         return self if self.role == role else replace(self, role=role)
+
+    @property
+    def logits(self) -> str:
+        """``full``, ``response``, ``chunked`` or ``fused``."""
+        return self.way.path
 
     @property
     def item_bytes(self) -> int:

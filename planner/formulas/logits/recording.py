@@ -178,7 +178,7 @@ def highest(run: Run, start: int, end: int) -> tuple[Moment, ...]:
     columns: dict[tuple[bool, bool, str], int] = {}
     heights = np.zeros((len(found), 64), np.int64)
     for row, (name, alive) in zip(heights, found, strict=True):
-        row[int(name in INSIDE_MODEL)] = run.head.loss.outside_model
+        row[int(name in INSIDE_MODEL)] = run.head.way.outside_model
         for (kind, label), count in alive.items():
             formula, _, part = kind[0].partition(":")
             inside = INSIDE_LOGSUMEXP.name in (formula, label)

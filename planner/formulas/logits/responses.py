@@ -73,18 +73,24 @@ def sizes(head: Head) -> dict[str, Num]:
     return {"entropy_chunk": ENTROPY_CHUNK, "one": 1, "others": others, "again": others > 0}
 
 
-def scores(run: Run) -> Scored:
-    """Log-probabilities of the scored positions; an entropy as well, in one kernel or to log."""
+def cut(run: Run) -> Tensor:
+    """Logits of the scored positions, a slice of those that the model has made."""
     logits = op.capped(run, "logits before the upcast" * run.head.upcasts)
     run.at("upcast")
     logits = op.upcast(run, logits, run.wide)
     run.named.append(logits.storage)
-    cut = op.unary(run, logits, logits.storage, LOGITS_GRADIENT, at="slices backward")
-    del logits
-    if run.head.loss.one_kernel:
-        return kernel_scores(run, cut)
+    return op.unary(run, logits, logits.storage, LOGITS_GRADIENT, at="slices backward")
+
+
+def loop_scores(run: Run) -> Scored:
+    """Log-probabilities, one sequence at a time; an entropy to log."""
+    if run.head.entropy:
+        raise ValueError(
+            "an entropy bonus in trl before 1.14.0 is not modelled; use framework_version 1.14.0 "
+            "or later, or set entropy to false"
+        )
     label, back = "logits over the temperature", "gradient of the scored slice"
-    divided = op.unary(run, cut, SCORED, SCORED, label=label, back=back)
+    divided = op.unary(run, cut(run), SCORED, SCORED, label=label, back=back)
     taken = (row_by_row if run.wide == "fp32" else in_log_softmaxes)(run, divided)
     if run.gradient:
         run.at("logged entropy")
@@ -94,8 +100,9 @@ def scores(run: Run) -> Scored:
     return Scored(taken)
 
 
-def kernel_scores(run: Run, logits: Tensor) -> Scored:
+def kernel_scores(run: Run) -> Scored:
     """One kernel reads the logits once; backward writes the slice's gradient beside them."""
+    logits = cut(run)
     run.at("scoring")
     back = [(SCORED, run.wide, "gradient of the scored slice")]
     numbers = run.numbers("fp32", "fp32", "fp32", "fp32", of=SCORED_NUMBERS)

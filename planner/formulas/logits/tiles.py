@@ -86,14 +86,14 @@ def sizes(head: Head) -> dict[str, Num]:
 
 def scores(run: Run) -> Scored:
     """All tiles are folded; log-probability (and entropy, self-certainty) are read off."""
-    head, loss = run.head, run.head.loss
+    head, kernel = run.head, run.head.way.by_kernel
     kept: list[Storage] = []
-    if loss.gathers_scored_rows:  # the rows that carry a label, with it and the mask
+    if kernel:  # the rows that carry a label, with it and the mask
         width = "fp32" if head.casts_tiles else run.narrow
         kept = [run.new(COMPACT, width), *run.numbers("int64", "bool")]
-    with_entropy = head.entropy or (run.gradient and loss.always_entropy)
+    with_entropy = head.entropy or (run.gradient and head.way.entropy_of == "forward")
     # Maximum, sum and target's logit; TRL allocates all of its seven whether asked for or not.
-    count = 7 if loss.triton_tiles else 3 + with_entropy + head.certainty
+    count = 7 if kernel else 3 + with_entropy + head.certainty
     running = run.numbers(*["fp32"] * count)
     tile, rows = run.new(TILE, run.narrow), lowered_rows(run)
     run.at("a tile's product")
@@ -103,7 +103,7 @@ def scores(run: Run) -> Scored:
     # The target's column, new maximum, shrinking factor and terms of the new sums.
     scratch = fp32_rows(run, with_entropy, "int64", *["fp32"] * (5 + with_entropy))
     del scratch
-    if not loss.triton_tiles:
+    if not kernel:
         del tile
     log_z, *found = run.numbers("fp32", "fp32")
     if with_entropy:
@@ -147,7 +147,7 @@ def lowered_columns(run: Run, tile: str) -> list[Storage]:
 
 def fp32_rows(run: Run, two: bool, *widths: str) -> list[Storage]:
     """A few rows of the tile in fp32, once or twice, and numbers of them; a kernel has neither."""
-    if run.head.loss.triton_tiles:
+    if run.head.way.by_kernel:
         return []
     part = "two copies" if two else "one copy"
     return [run.new(WIDE_ROWS, "fp32", part=part), *run.numbers(*widths, of=ROW_NUMBERS)]

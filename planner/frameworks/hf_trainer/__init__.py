@@ -10,7 +10,7 @@ from typing import Any
 from planner.frameworks.hf_trainer.words import BESIDE, WORDS, batch_options
 from planner.rule import Rule
 from planner.units import MIB
-from planner.values.framework import Framework, HostSide
+from planner.values.framework import Framework, loaded_narrow, read_by_all
 from planner.values.loss_code import LossCode
 from planner.values.sharding import SHARDINGS
 
@@ -45,17 +45,7 @@ FRAMEWORK = Framework(
     loop_read="transformers 5.23.0, trainer.py, lines 1708 to 2120 (_prepare_for_training, "
     "_run_epoch, training_step) and 2122 to 2210 (compute_loss); loss/loss_utils.py, "
     "ForCausalLMLoss; accelerate 1.15.0, accelerator.py, prepare_model",
-    # loss_utils.py, line 47: every position is upcast, labels are padded and shifted.
-    loss={
-        VERSION: LossCode(
-            name=f"transformers {VERSION}",
-            paths={"full": "full"},
-            itself="whole logits of every position, in fp32",
-            formulas={"full": "materialised"},
-            copies_labels=True,
-
-        )
-    },
+    loss={VERSION: LossCode(paths={"full": "whole rows"})},
     defaults=_defaults,
     words=WORDS,
     beside=BESIDE,
@@ -94,10 +84,9 @@ FRAMEWORK = Framework(
         ),
     ),
     autocasts_adapters=True,
+    models=loaded_narrow,
     # accelerate 1.15.0, utils/fsdp_utils.py, fsdp2_prepare_model; utils/dataclasses.py.
-    widens_as_it_shards=True,
-    wraps_flat=True,
-    head_stays_gathered=True,
+    units=(("embedding",), ("norm", "head")),
     # trainer_optimizer.py: GlobalOptimManager's override for every nn.Embedding.
     widens_moments_of_embeddings=True,
     # trainer.py, line 749: find_unused_parameters but for a PreTrainedModel that is checkpointed.
@@ -105,16 +94,12 @@ FRAMEWORK = Framework(
     # trainer.py, line 1904: accelerator.no_sync but for an update's last micro-batch.
     reduces_once_an_update=True,
     # data_collator.py: rows are padded to the longest of their batch, which is a micro-batch.
-    pads_micro_batches=True,
-    host=HostSide(
-        imports_bytes=334 * MIB,
-        # from_pretrained reads on every rank, and fsdp2_prepare_model widens there.
-        fsdp_readers="all",
-        # Trainer._save_checkpoint, unless save_only_model.
-        saves_optimizer=True,
-        # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
-        saves_weights_again=True,
-        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
-        gathers_frozen=True,
-    ),
+    pads_to="micro-batch",
+    host_bytes={"process": 334 * MIB},
+    # from_pretrained reads on every rank, and fsdp2_prepare_model widens there.
+    copies=read_by_all,
+    # Trainer._save_checkpoint, unless save_only_model, and _save_optimizer_and_scheduler:
+    # save_fsdp_model, DeepSpeed's save_checkpoint. save_model: accelerate's get_state_dict of all,
+    # whatever PeftModel then writes.
+    checkpoint="state",
 )

@@ -1,7 +1,5 @@
 """Plain PyTorch: the step of this project itself (:mod:`planner.steps`)."""
 
-from dataclasses import replace
-
 from planner.values.framework import Framework
 from planner.values.loss_code import AS_NAMED
 from planner.values.sharding import SHARDINGS
@@ -12,7 +10,7 @@ FRAMEWORK = Framework(
     order=0,
     versions=("1",),
     loop_read="planner/steps, which is the loop itself",
-    loss={"1": replace(AS_NAMED, name="plain 1")},
+    loss={"1": AS_NAMED},
     # DeepSpeed's communication_data_type is the dtype it trains in, unless one says otherwise.
     defaults=lambda values: (
         {"reduce_dtype": values.get("dtype", "bf16")}
@@ -20,6 +18,5 @@ FRAMEWORK = Framework(
         else {}
     ),
     steps_are_ours=True,
-    loss_makes_reference=True,
     looped_experts=("a trainer on transformers before 5", 1),
 )

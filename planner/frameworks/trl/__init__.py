@@ -8,51 +8,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
+from planner.numeric import Num
 from planner.rule import Rule
 from planner.units import GIB, MIB
-from planner.values.framework import Framework, HostSide
+from planner.values.framework import Framework, Sync, loaded_narrow, read_by_all
 from planner.values.loss_code import LossCode
+from planner.values.model_setup import ModelSetup
+from planner.values.sharding import sharding_of
 
 NEWEST = "1.16.0"
 
 
-def _on_logits(version: str, *, one_kernel: bool) -> LossCode:
+OLDER = "as older releases"
+
+
+def _on_logits(version: str, how: str) -> LossCode:
     """Until 1.14 policies score responses on materialised logits, in a loop or one kernel."""
-    entropy = (
-        f"an entropy bonus in trl {version} is not modelled; "
-        "use framework_version 1.14.0 or later, or set entropy to false"
-    )
     return LossCode(
-        name=f"trl {version}",
         # ``fused`` is the default of every version's plans, whatever this one runs.
-        paths={"response": "response", "fused": "response"},
-        cross_entropy_paths={"chunked": "chunked", "fused": "chunked"},
-        planned_as={"fused": f"TRL {version}'s own, which has no fused head"},
-        itself="whole logits of the responses",
-        older=("full",),
-        formulas={"response": "responses", "chunked": "responses"},
-        no_cross_entropy=(
-            f"framework_version {version} of trl runs SFT in chunks of 256 "
-            "tokens that are not modelled here; use 1.15.0 or later"
-        ),
-        no_entropy="" if one_kernel else entropy,
-        one_kernel=one_kernel,
+        paths=dict.fromkeys(("response", "fused"), f"responses in {how}"),
+        told={"fused": f"TRL {version}'s own, which has no fused head", "full": OLDER},
     )
 
 
-def _fused(version: str) -> LossCode:
-    """From 1.15 every trainer runs the fused head."""
-    return LossCode(
-        name=f"trl {version}",
-        paths={"fused": "fused"},
-        itself="tiles of 4,096 tokens",
-        older=("full", "response"),
-        formulas={"fused": "tiles"},
-        always_entropy=True,
-        triton_tiles=True,
-        casts_by_tile=True,
-        gathers_scored_rows=True,
-    )
+FUSED = LossCode(
+    paths={"fused": "tiles in a kernel"}, told=dict.fromkeys(("full", "response"), OLDER)
+)
+"""From 1.15 every trainer runs the fused head."""
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -70,6 +52,53 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
+def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
+    """Of every model but a trained one; the policy's second adapter is like its reference.
+
+    models/utils.py, use_adapter: peft's set_adapter makes the one that answers require gradients,
+    and nothing freezes a whole reference, which is loaded as the policy is: fp32 beside an fp32
+    master that is not made as weights are sharded. FSDP streams an offloaded one from host RAM. So
+    is a reward model loaded (scripts/grpo.py: dtype of model_init_kwargs), and accelerate's
+    prepare_model(…, evaluation_mode=True) of grpo_trainer.py wraps nothing. models/utils.py,
+    prepare_fsdp: under FSDP1 the reference has the policy's units. Liger's kernels reach the
+    trained model; a reference that stands by then has none.
+    """
+    sharding, full = sharding_of(plan), plan.finetuning == "full"
+    found = {**loaded_narrow(plan, model), "requires_gradients": True}
+    if model.trained:
+        return found
+    wide = plan.master_dtype == "fp32" and sharding.replicated if full else False
+    if model.role == "reward model":
+        wide = wide if full else plan.base_dtype == "fp32"
+        found["spread"] = "not"
+    elif sharding.fsdp:
+        found["spread"] = "whole" if sharding.fsdp == 2 else "layers"
+        found["waits"] = "host, streamed" if model.waits == "host" else model.waits
+    return {**found, "liger": False, "stored": "fp32" if wide else plan.dtype}
+
+
+def _copies(plan: Any, ranks: Num, tied: bool) -> tuple[Num, Num]:
+    """Where no launcher started several, device_map "auto" reads to the GPU.
+
+    create_model_from_path; of several ranks fsdp2_prepare_model makes what trains fp32 on each.
+    """
+    kept, most = read_by_all(plan, ranks, tied)
+    several = plan.gpus - plan.rollout_gpus > 1
+    return kept * several, most * several
+
+
+def _sync(plan: Any) -> Sync:
+    """VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
+
+    Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
+    """
+    if plan.rollout != "vllm-separate":
+        return "weights", "each", 0
+    if plan.framework_version == "1.14.0":
+        return "weights", "asked", 0
+    return "weights", "packed", GIB
+
+
 FRAMEWORK = Framework(
     name="trl",
     label="TRL",
@@ -78,12 +107,10 @@ FRAMEWORK = Framework(
     loop_read="trl 1.9.0 to 1.16.0, trl/trainer/{sft,dpo,grpo,rloo}_trainer.py, over transformers "
     "5.23, Trainer.training_step",
     loss={
-        "1.9.0": _on_logits("1.9.0", one_kernel=False),
-        "1.12.0": _on_logits("1.12.0", one_kernel=False),
-        "1.13.0": _on_logits("1.13.0", one_kernel=False),
-        "1.14.0": _on_logits("1.14.0", one_kernel=True),
-        "1.15.0": _fused("1.15.0"),
-        NEWEST: _fused(NEWEST),
+        **{each: _on_logits(each, "a loop") for each in ("1.9.0", "1.12.0", "1.13.0")},
+        "1.14.0": _on_logits("1.14.0", "one kernel"),
+        "1.15.0": FUSED,
+        NEWEST: FUSED,
     },
     defaults=_defaults,
     words=WORDS,
@@ -133,51 +160,26 @@ FRAMEWORK = Framework(
     ),
     scores_reference_in_loss=True,
     autocasts_adapters=True,
-    # models/utils.py, use_adapter: peft's set_adapter.
-    answering_adapter_requires_gradients=True,
-    reference_loaded_like_policy=True,
-    widens_as_it_shards=True,
-    reference_requires_gradients=True,
-    reference_streamed=True,
-    # scripts/grpo.py: dtype of model_init_kwargs, which the reward model's loading is given, too.
-    reward_loaded_like_policy=True,
-    # grpo_trainer.py: accelerate's prepare_model(…, evaluation_mode=True), which wraps nothing.
-    reward_whole=True,
-    wraps_flat=True,
-    # models/utils.py, prepare_fsdp: under FSDP1 the reference has the policy's units.
-    reference_gathered_whole=True,
-    head_stays_gathered=True,
-    liger_patches_trained_only=True,
+    models=_models,
+    units=(("embedding",), ("norm", "head")),
     # OffloadActivations' max_fwd_stash_size, which no trainer changes.
     offload_stash=5,
     widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
-    # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
-    sends_each_weight=("1.14.0",),
-    packed_sync_bytes=GIB,
+    sync=_sync,
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
-    pads_rollout=True,
+    pads_to="rollout",
     # prediction_step: _prepare_inputs generates for one eval batch, then compute_loss.
-    validates_by_micro_batch=True,
-    # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    validates="by micro-batch",
     # trl 1.16.0 METADATA: transformers>=4.56.2; 5.0 is the first to group experts.
     looped_experts=("transformers before 5, which TRL takes", 1),
-    host=HostSide(
-        imports_bytes=334 * MIB,
-        # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
-        engine_merges_adapters=True,
-        engine_helpers=1,
-        pins_activations=True,
-        # cpu_ram_efficient_loading or not: transformers 5.23 reads on every rank, and accelerate's
-        # fsdp2_prepare_model makes what trains fp32 there before it shards.
-        fsdp_readers="all",
-        # create_model_from_path: device_map "auto" where no launcher started several.
-        alone_reads_to_gpu=True,
-        # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
-        saves_optimizer=True,
-        # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
-        saves_weights_again=True,
-        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
-        gathers_frozen=True,
-    ),
+    host_bytes={"process": 334 * MIB},
+    # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    helpers={"vllm-separate": 1},
+    pinned=frozenset({"activations"}),
+    copies=_copies,
+    # transformers 5.23 Trainer._save_checkpoint, unless save_only_model, and
+    # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint. save_model:
+    # accelerate's get_state_dict of all, whatever PeftModel then writes.
+    checkpoint="state",
 )

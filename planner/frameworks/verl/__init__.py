@@ -5,11 +5,12 @@ from typing import Any
 
 from planner.frameworks.verl.words import BESIDE, WORDS, batch_options
 from planner.numeric import maximum
-from planner.rule import Rule
+from planner.rule import NoEffect, Rule
 from planner.units import GIB, MIB
 from planner.values.dealing import whole
-from planner.values.framework import Framework, HostSide, RewardEngine
+from planner.values.framework import Framework
 from planner.values.loss_code import LossCode
+from planner.values.model_setup import ModelSetup
 from planner.values.sharding import sharding_of
 
 MOST_RANK = 512
@@ -28,6 +29,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "max_num_batched_tokens": 8192,
         "logits": "full",
         "logits_dtype": "bf16",
+        # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
+        "reference": "offloaded",
     }
     if values.get("rollout") == "vllm-separate":
         # Its checkpoint engine empties the cache after each weight sync.
@@ -41,6 +44,25 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return defaults
 
 
+CRITIC_ATTENTION = "flash"
+"""utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676."""
+
+
+def _models(plan: Any, model: ModelSetup) -> Mapping[str, Any]:
+    """A critic's attention; a reference loaded as the policy is, and streamed from host RAM.
+
+    A frozen base below adapters is stored like them, in the master dtype.
+    """
+    if model.trained:
+        attention = {"attention": CRITIC_ATTENTION} if model.role == "critic" else {}
+        return {"stored": plan.dtype if plan.master_dtype == "none" else "fp32", **attention}
+    if model.role != "reference":
+        return {}
+    wide = plan.finetuning == "full" and plan.master_dtype == "fp32"
+    waits = "host, streamed" if model.waits == "host" else model.waits
+    return {"stored": "fp32" if wide else plan.dtype, "waits": waits}
+
+
 FRAMEWORK = Framework(
     name="verl",
     label="verl",
@@ -49,34 +71,21 @@ FRAMEWORK = Framework(
     loop_read="verl 0.9.1, trainer/ppo/ray_trainer.py and workers/engine/fsdp/transformer_impl.py",
     loss={
         "0.9.1": LossCode(
-            name="verl 0.9.1",
             # Full logits, or chunks of 512 tokens with use_fused_kernels.
-            paths={"full": "full", "chunked": "chunked", "fused": "chunked"},
-            planned_as={"fused": "verl's Triton kernels are planned as its chunks of 512 tokens"},
-            itself="logits of whole rows, or chunks of 512 tokens",
-            formulas={"full": "packed", "chunked": "chunks"},
-            entropy_with_old_log_probs=True,
-            # transformer_impl.py, prepare_model_outputs: compute_entropy_from_logits (compiled)
-            # with use_remove_padding; without, verl_F.entropy_from_logits and a cat of the rows.
-            compiles_packed_entropy=True,
-            copies_padded_logits=True,
-            # transformer_impl.py, forward_step: prepare_model_outputs follows self.module(...).
-            outside_model=True,
-            fp32_without_gradient=True,
-            frozen_weight_gradient=True,
-            # models/transformers/dense_common.py: all of outputs[0], and labels rolled by one.
-            scores_prompts=True,
+            paths={
+                "full": "whole rows outside the model",
+                **dict.fromkeys(("chunked", "fused"), "chunks of whole rows"),
+            },
+            told={"fused": "verl's Triton kernels are planned as its chunks of 512 tokens"},
         )
     },
     defaults=_defaults,
-    # utils/model.py, load_valuehead_model, lines 645 to 651 and 670 to 676.
-    attention={"critic": "flash"},
+    models=_models,
     words=WORDS,
     beside=BESIDE,
     batch_options=batch_options,
-    # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
-    whole_reference="offloaded",
     rules=(
+        NoEffect(("base_dtype",), "the framework keeps frozen weights like the adapters"),
         # engine_workers.py, line 267: mini_batch_size % get_data_parallel_size() == 0;
         # engine/utils.py, line 125: data size must be divisible by … micro_batch_size_per_gpu.
         *whole(
@@ -187,23 +196,22 @@ FRAMEWORK = Framework(
             "Set rollout_overlap to one-step-off or asynchronous, or rollout to vllm-colocated.",
         ),
     ),
-    reference_loaded_like_policy=True,
-    reference_streamed=True,
     # transformer_impl.py: nothing follows a pass of infer_batch but EngineEvalModeCtx, which
     # reshards the root's own weights where fsdp_size is above 1.
     leaves_gathered=True,
-    wraps_flat=True,
     # trainer/config/reward/reward.yaml: reward_model.rollout, eager, free_cache_engine.
-    reward_engine=RewardEngine(share_percent=50, gpus=2, max_num_batched_tokens=8192, dtype="bf16"),
+    reward_engine={
+        "gpu_memory_utilization": 0.5,
+        "rollout_tensor_parallel": 2,
+        "max_num_batched_tokens": 8192,
+        "dtype": "bf16",
+    },
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
-    wraps_tables=True,
+    units=(("embedding",), ("head",), ("norm",)),
     # Its engine takes adapters by the names of modules, which adapted tensors of experts are not.
     adapts_modules_alone=True,
-    base_in_master_dtype=True,
     # transformer_impl.py, prepare_model_inputs: position_ids of each row.
     numbers_rows=True,
-    # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
-    batch_waits_on_host=True,
     # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,
     # and forward_backward_batch still names a micro-batch's loss while the next one goes forward.
     embeds_with_gradient=True,
@@ -212,35 +220,24 @@ FRAMEWORK = Framework(
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
     balances_tokens=True,
     # transformer_impl.py, prepare_model_inputs: to_padded_tensor to a micro-batch's max_seq_len.
-    pads_micro_batches=True,
-    # agent_loop.py _compute_score: each response's own, by the workers of the reward loop.
-    scores_as_responses_end=True,
+    pads_to="micro-batch",
     # trainer.val_before_train, true unless told otherwise.
-    validates_first=True,
-    sync_bucket_bytes=2 * GIB,
+    validates="first",
+    sync=lambda plan: (
+        "weights" if plan.finetuning == "full" else "adapters", "bucket", 2 * GIB
+    ),
     # verl 0.9.1 METADATA: transformers>=5.5.3; ulysses_sequence_parallel_size shares rows, over a
     # node's GPUs at most where its examples use it.
     looped_experts=("an earlier verl", 8),
-    host=HostSide(
-        imports_bytes=351 * MIB,
-        # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration.
-        helpers=17,
-        services_bytes=35 * MIB,
-        # Replicas are servers of their own, whose engine core starts a worker for each GPU.
-        engine_in_trainer=False,
-        engine_helpers=2,
-        stored_bytes_per_token=4 * 8 + 6 * 4,
-        pins_between_phases=True,
-        pins_activations=True,
-        # init_empty_weights on other ranks: transformers 5.23 converts there, too.
-        fsdp_readers="all-in-passing",
-        tied_on_every_rank=True,
-        saves="shards",
-        # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
-        saves_optimizer=True,
-    ),
-    path_notes={
-        "full": "verl's entropy of packed rows is counted as compiled for a GPU, verl's default; "
-        "with use_torch_compile=false it needs up to 12 bytes a token and vocabulary entry more."
-    },
+    # A task runner and 8 agent loops; 8 reward workers, each response's own (agent_loop.py,
+    # _compute_score); and replicas are servers of their own, whose engine core starts a worker for
+    # each GPU.
+    helpers={"run": 9, "reward": 8, "vllm-colocated": 2, "vllm-separate": 2},
+    # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
+    host_bytes={"process": 351 * MIB, "services": 35 * MIB, "token": 4 * 8 + 6 * 4},
+    pinned=frozenset({"between-phases", "activations"}),
+    # init_empty_weights on other ranks, but of tied weights: transformers converts there, too.
+    copies=lambda plan, ranks, tied: (ranks if tied else 1, ranks),
+    # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
+    checkpoint="shards",
 )

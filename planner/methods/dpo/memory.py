@@ -17,7 +17,7 @@ from planner.phases import (
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
-from planner.phases.vocabulary import inference_head, loss_code, training_head
+from planner.phases.vocabulary import inference_head, training_head, way
 from planner.plan import references
 from planner.term import Term
 from planner.values.step_phases import REFERENCE_LOG_PROBS
@@ -63,7 +63,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
             *_scored_policy(scene),
             kept,
         )
-        entropy = loss_code(scene).always_entropy
+        entropy = way(scene).entropy_of == "forward"
         return (
             inference.log_probs(
                 scene,

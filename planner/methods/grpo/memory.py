@@ -15,7 +15,7 @@ from planner.phases import (
 )
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.phases.vocabulary import loss_code
+from planner.phases.vocabulary import way
 from planner.plan import Plan, references
 from planner.plan.trainers import trainer_of
 from planner.term import Instant
@@ -59,7 +59,7 @@ def scoring(
     ``names`` are the numbers per token that the first of them writes; ``with_certainty`` says that
     one of them comes of the fused head, beside log-probs.
     """
-    with_entropy = loss_code(scene).entropy_with_old_log_probs
+    with_entropy = way(scene).entropy_of == "score"
     waiting = (*names, "advantages", *reference_kept(scene))
     found: list[PhasePlan] = []
     if own_old_log_probs(scene.plan):
@@ -96,7 +96,7 @@ def scoring(
         )
         found.append(scored)
     if scene.reward is not None:
-        served = scene.framework.reward_engine is not None
+        served = scene.framework.reward_engine
         scores = reward_engine.scored if served else inference.scores
         found.append(scores(scene, REWARD, scene.reward, kept))
     return tuple(found)

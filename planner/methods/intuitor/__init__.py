@@ -9,23 +9,18 @@ from __future__ import annotations
 
 from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
 from planner.plan.fields import PlanFields as Plan
-from planner.plan.frameworks import framework_named
+from planner.plan.frameworks import framework_named, ours
 from planner.rule import NoEffect, Rule
 from planner.values.loss_code import POLICY as POLICY_LOSS
+from planner.values.loss_code import LossCode
 from planner.values.method import POLICY, REFERENCE, Method
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
 
 
-def _own_loss(plan: Plan) -> bool:
-    framework = framework_named(plan.framework)
-    code = framework.loss.get(plan.framework_version)
-    return code is not None and code.counted_at_regather
-
-
 def _no_fused_head(plan: Plan) -> bool:
-    framework = framework_named(plan.framework)
-    code = framework.loss.get(plan.framework_version)
-    return code is None or code.own(POLICY_LOSS).get(plan.logits) != WITH_HEAD
+    code = framework_named(plan.framework).loss.get(plan.framework_version, LossCode(paths={}))
+    way = code.own(POLICY_LOSS).get(plan.logits)
+    return way is None or way.path != WITH_HEAD
 
 
 METHOD = Method(
@@ -62,7 +57,7 @@ METHOD = Method(
     rules=(
         Rule(
             "self_certainty_gradient",
-            lambda plan: plan.self_certainty_gradient and not _own_loss(plan),
+            lambda plan: plan.self_certainty_gradient and not ours(plan.framework),
             "No framework's loss includes self-certainty.",
             "Set framework to plain, or self_certainty_gradient to false.",
         ),

@@ -168,10 +168,6 @@ class TrainingFields(BaseModel):
         idle=(
             ("no weights are frozen below adapters", lambda plan: plan.finetuning == "full"),
             ("dtype is fp32 already", lambda plan: plan.dtype == "fp32"),
-            (
-                "the framework keeps frozen weights like the adapters",
-                lambda plan: framework_named(plan.framework).base_in_master_dtype,
-            ),
         ),
         refused=(
             (
@@ -378,10 +374,9 @@ def stored(plan: Any) -> Dtype:
     """What trained models' weights are kept in: the master copy's dtype, where that is kept.
 
     DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
-    dtype of its own, unless the framework loads base and adapters alike.
+    dtype of its own.
     """
-    alike = framework_named(plan.framework).base_in_master_dtype
-    frozen_base = plan.finetuning != "full" and not alike
+    frozen_base = plan.finetuning != "full"
     if frozen_base and plan.base_dtype == "fp32":
         return "fp32"
     if plan.master_dtype == "none" or sharding_of(plan).zero > 0 or frozen_base:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from planner.plan import Plan, try_plan
 from planner.setup.setup import models_of
-from planner.setup.workload import attention_of
 from planner.trial.ask.endings import CannotRun
 
 PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
@@ -20,12 +19,12 @@ def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, t
     Raises:
         CannotRun: naming the field, where the model, its rows or the framework take no other.
     """
-    for role in (model.role for model in models_of(plan)):
-        asked = attention_of(plan, role)
+    for model in models_of(plan):
+        asked = model.attention
         if asked != plan.attention and (why := _missing(asked, kind)):
             raise CannotRun(
-                f"attention: {plan.framework} runs the {role} with {asked} attention whatever "
-                f"attention says, and {why}."
+                f"attention: {plan.framework} runs the {model.role} with {asked} attention "
+                f"whatever attention says, and {why}."
             )
     missing = _missing(plan.attention, kind)
     if not missing:

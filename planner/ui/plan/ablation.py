@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import streamlit as st
 
-from planner.advice.ablation import Ablation, Measure, Switch, ablation, switches
-from planner.advice.outcome import Judge
+from planner.advice.ablation import Ablation, Measure, ablation, switches
 from planner.charts import ablation as charts
 from planner.charts.seconds import unit_of
 from planner.footprint import Footprint
@@ -21,7 +19,7 @@ from planner.units import read_seconds
 from planner.wording.fields import labelled
 
 CARD, TRAINER = "GPU peak", "Training only"
-MEASURES: dict[str, Measure] = {CARD: "device", TRAINER: "trainer"}
+MEASURES: dict[str, Measure] = {CARD: "device_bytes", TRAINER: "trainer_bytes"}
 
 
 def show(footprint: Footprint) -> None:
@@ -51,43 +49,24 @@ def show(footprint: Footprint) -> None:
         st.caption("Choose at least one.")
         return
     with st.spinner("Estimating each change…"):
-        found = _found(
-            plan,
-            tuple(names),
-            MEASURES[measure],
-            compute.rests_on(plan),
-            _Made([known[name] for name in names], compute.judge(plan)),
-        )
+        found = _found(plan, tuple(names), MEASURES[measure], compute.rests_on(plan))
     _draw(found, footprint, measure)
 
 
-class _Made:
-    """What it is made by; the plan and the names tell one from another, this does not."""
-
-    def __init__(self, chosen: Sequence[Switch], judge: Judge) -> None:
-        self.chosen, self.judge = chosen, judge
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Made)
-
-
 @lru_cache(maxsize=32)
-def _found(
-    plan: Plan, names: tuple[str, ...], measure: Measure, rests_on: object, made: _Made
-) -> Ablation:
-    return ablation(plan, made.chosen, made.judge, measure=measure, progress=compute.give_way)
+def _found(plan: Plan, names: tuple[str, ...], measure: Measure, rests_on: object) -> Ablation:
+    chosen = [one for one in switches(plan) if one.name in names]
+    judge = compute.judge(plan)
+    return ablation(plan, chosen, judge, measure=measure, progress=compute.give_way)
 
 
 def _draw(found: Ablation, footprint: Footprint, measure: str) -> None:
     for name, why in found.left_out:
         st.caption(f"{name} cannot be changed alone: {labelled(why)}")
-    names, unit = [step.name for step in found.steps], session.unit()
+    names, unit = [name for name, _ in found.steps], session.unit()
     if len(names) < 2:
         return
-    sizes = [step.bytes(MEASURES[measure]) for step in found.steps]
+    sizes = [getattr(after, MEASURES[measure]) for _, after in found.steps]
     read, changes = [*map(session.read, sizes)], [size - sizes[0] for size in sizes]
     said = [f"{_sign(one)}{session.read(abs(one))}" for one in changes]
     memory = charts.bars(names, [*map(unit.value, sizes)], read, said)
@@ -105,19 +84,20 @@ def _draw(found: Ablation, footprint: Footprint, measure: str) -> None:
         height=charts.height(len(memory)),
         alt=f"{measure}, {read[0]} in the plan: {_alt(memory)}",
     )
-    known = [step.seconds for step in found.steps if step.seconds is not None]
+    times = [after.step_seconds for _, after in found.steps]
+    known = [one for one in times if one is not None]
     if len(known) < len(names):
         right.caption(NO_TIME)
         return
     size, name = unit_of(max(known))
     took = [*map(read_seconds, known)]
     said = [f"{_sign(one - known[0])}{read_seconds(abs(one - known[0]))}" for one in known]
-    times = charts.bars(names, [one / size for one in known], took, said)
+    seconds = charts.bars(names, [one / size for one in known], took, said)
     right.altair_chart(
-        charts.ablation(times, title=f"step time, {name}; line: the plan, {took[0]}", ink=ink()),
+        charts.ablation(seconds, title=f"step time, {name}; line: the plan, {took[0]}", ink=ink()),
         key="ablation-seconds",
-        height=charts.height(len(times)),
-        alt=f"Step time, {took[0]} in the plan: {_alt(times)}",
+        height=charts.height(len(seconds)),
+        alt=f"Step time, {took[0]} in the plan: {_alt(seconds)}",
     )
 
 

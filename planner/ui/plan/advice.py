@@ -21,7 +21,7 @@ from planner.advice.suggestion import Suggestion
 from planner.footprint import Footprint
 from planner.ui import compute
 from planner.ui.elements import said, segments
-from planner.ui.plan import applied, suggested
+from planner.ui.plan import suggested
 from planner.ui.state import session
 from planner.units import read_count, read_seconds
 from planner.wording.fields import labelled
@@ -54,7 +54,7 @@ def show(footprint: Footprint, phase: str = "") -> Callable[[], None]:
     fits = footprint.verdict.word == "fits"
     with st.container(key="advice"):
         st.subheader("Advice", anchor="advice")
-        applied.notice("advice")
+        suggested.notice("advice")
         views = [ROOM if fits else FIT, SINGLE, IDLE]
         if has_engine(footprint.plan):
             views.insert(2, SHARE)

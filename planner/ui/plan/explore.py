@@ -13,7 +13,7 @@ from planner.examples.reference_options import OptionRow, reference_options
 from planner.footprint import Footprint
 from planner.plan import Plan, references
 from planner.ui.elements import ink, segments
-from planner.ui.plan import ablation, applied, other_gpus
+from planner.ui.plan import ablation, other_gpus, suggested
 from planner.ui.state import session
 from planner.wording.display import UNITS
 
@@ -41,7 +41,7 @@ def show(footprint: Footprint) -> None:
     )
     draw = {GPUS: other_gpus.show, ABLATION: ablation.show, REFERENCE: _reference}
     if view in draw:
-        applied.notice("explore")
+        suggested.notice("explore")
         draw[view](footprint)
 
 

@@ -1,4 +1,4 @@
-"""One suggestion as a page shows it: what changes, what that does, phase by phase, and Apply."""
+"""A suggestion on a page: what changes, what that does, Apply; and what a taken one did."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import streamlit as st
 
 from planner.advice.outcome import Difference, Outcome
 from planner.advice.suggestion import PhaseChange, Suggestion
-from planner.plan.chosen import differences
+from planner.plan.chosen import Change, differences
+from planner.ui import messages
 from planner.ui.elements import TONES, row
-from planner.ui.plan.applied import from_to
 from planner.ui.state import session
 from planner.units import read_seconds, read_usd
-from planner.wording.fields import labelled
+from planner.wording.display import plain
+from planner.wording.fields import labelled, short_label
 
 COLORS = {"good": "green", "doubt": "orange", "bad": "red"}
 
@@ -133,3 +134,33 @@ def _line(phase: PhaseChange) -> str:
 def brief(one: Suggestion, phase: str) -> str:
     """What it saves in one phase, and what it does to time."""
     return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {one.time_words}"
+
+
+def notice(place: str) -> None:
+    """While the last thing that happened was that a suggestion was taken; ``place`` keys it."""
+    last = session.applied()
+    if last is None:
+        return
+    changes = differences(last.before.values, last.after.values)
+    effect = messages.what_it_does(last.before.plan, last.after.plan)
+    with st.container(border=True, key=f"applied-{place}"):
+        st.markdown(f":material/check_circle: **Applied.** {from_to(changes)}.  \n{effect}")
+        with st.container(horizontal=True):
+            st.button(
+                "Undo",
+                key=f"undo-applied-{place}",
+                on_click=session.take_back_applied,
+                icon=":material/undo:",
+                help="Resets every setting to its value from before.",
+            )
+            icon = ":material/rocket_launch:"
+            st.page_link("pages/launch.py", label="Go to Launch", icon=icon)
+
+
+def from_to(changes: tuple[Change, ...]) -> str:
+    """Fields by label, each with its value before and now."""
+    return ", ".join(
+        f"{short_label(one.field)} {plain(messages.spoken(one, 'before'))} → "
+        f"**{plain(messages.spoken(one))}**"
+        for one in changes
+    )

@@ -17,7 +17,7 @@ from planner.plan.facts import facts_of
 from planner.search import Found
 from planner.ui import compute
 from planner.ui.elements import ROW, ink, numbers
-from planner.ui.plan.applied import from_to
+from planner.ui.plan.suggested import from_to
 from planner.ui.recommend.take import apply_button, pin_button
 from planner.units import read_seconds, read_usd
 

@@ -13,7 +13,7 @@ from planner.plan.labels import subject
 from planner.search import GOALS, Found
 from planner.ui import compute
 from planner.ui.elements import button, said
-from planner.ui.plan import applied
+from planner.ui.plan import suggested
 from planner.ui.recommend import asked, form, front, plans, rest
 from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import turned
@@ -32,7 +32,7 @@ def page(plan: Plan) -> None:
         f"Starting from the plan in the sidebar: {plain(subject(plan))} on {plan.gpus:,} × "
         f"{plain(facts_of(plan).gpu.name)} ({word})."
     )
-    applied.notice("recommend")
+    suggested.notice("recommend")
     form.form(plan, mine is not None and mine.searching.running)
     if mine is None:
         st.caption(

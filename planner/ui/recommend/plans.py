@@ -17,8 +17,8 @@ from planner.search.words import read_gpus
 from planner.ui import compute
 from planner.ui.compare.page import phases_chart
 from planner.ui.elements import COLORS, TONES, download, said, tell
-from planner.ui.plan.applied import from_to
-from planner.ui.recommend import prices
+from planner.ui.plan.suggested import from_to
+from planner.ui.recommend import rest
 from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import apply_button, pin_button, take
 from planner.ui.state import address, session
@@ -42,7 +42,7 @@ def plans(plan: Plan, mine: Asked, found: Found) -> None:
     for place, one in zip(columns, recommended, strict=True):
         with place.container(border=True, height="stretch", key=f"plan:{one.name}"):
             _card(plan, mine, one, judged[one.name], first=one is first)
-    prices.prices([one.plan for one in recommended])
+    rest.prices([one.plan for one in recommended])
     _phases(found, [judged[one.name] for one in recommended])
 
 

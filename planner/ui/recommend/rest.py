@@ -1,4 +1,4 @@
-"""Beside the three plans: what ties with them, what comes closest, what was not looked at."""
+"""Beside the plans: what ties with them, what is closest, prices, and what was not looked at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from planner.catalog.offers import offers
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.search import Found, Miss
 from planner.ui.elements import bullets, said, tell, text_table
 from planner.ui.recommend.take import apply_button
@@ -69,3 +71,26 @@ def left_out(found: Found) -> None:
     with st.expander("Search coverage", key="left-out"):
         st.markdown(text)
         bullets(f"Not searched: {sentence}" for sentence in found.left_out)
+
+
+PRICES = ("GPU", "Provider", "$ per GPU-hour", "Kind", "As of", "Source")
+
+
+def prices(plans: Sequence[Plan]) -> None:
+    """A row for each listed price; a card without any says so."""
+    cards = {plan.gpu: facts_of(plan).gpu.name for plan in plans}
+    rows = [
+        (name, one.provider, f"{one.usd_per_hour:.2f}", one.kind, one.date, one.source)
+        for key, name in cards.items()
+        for one in offers(key)
+    ]
+    none = [
+        (name, "none in the catalog", *[""] * 4) for key, name in cards.items() if not offers(key)
+    ]
+    with st.expander("Prices by provider", key="prices"):
+        alt = "What providers ask for these GPUs, with date and source"
+        text_table(pd.DataFrame([*rows, *none], columns=PRICES), "prices-table", alt, most=8)
+        st.caption(
+            "Unless you choose a provider or a kind of price above, costs use the middle of each "
+            "GPU's listed range. These prices are copies: check the provider before you rent."
+        )

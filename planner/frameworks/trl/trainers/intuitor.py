@@ -7,7 +7,7 @@ self-certainty comes of the fused head that TRL has had since 1.15.0.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl import FRAMEWORK, FUSED
 from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import TRAINER as GRPO
 from planner.values.framework import Trainer
@@ -15,7 +15,7 @@ from planner.values.framework import Trainer
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     code = FRAMEWORK.loss.get(values.get("framework_version", FRAMEWORK.versions[0]))
-    own = code is not None and code.triton_tiles and values.get("logits", "fused") in code.paths
+    own = code is FUSED and values.get("logits", "fused") in FUSED.paths
     return {"self_certainty": "fused"} if own else {}
 
 

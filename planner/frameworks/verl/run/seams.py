@@ -35,10 +35,10 @@ from verl.workers.engine.fsdp.utils import create_device_mesh
 from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
+from planner.frameworks.verl import CRITIC_ATTENTION
 from planner.frameworks.verl.run import kernels
 from planner.frameworks.verl.run.offloading import offloading
 from planner.plan import Plan
-from planner.setup.workload import attention_of
 from planner.steps.stage import Stage
 
 Answers = Mapping[Any, Callable[..., Any]]
@@ -211,7 +211,9 @@ def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
 
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
-            config._attn_implementation = stage.attention(attention_of(plan, role[0]))
+            config._attn_implementation = stage.attention(
+                CRITIC_ATTENTION if role[0] == "critic" else plan.attention
+            )
             config.use_cache = False
             with torch.device(stage.device):
                 model = kind.from_config(config, dtype=torch_dtype)

@@ -37,7 +37,7 @@ def _kl(said: Said) -> Mapping[str, Any]:
     kl = {"kl": "loss" if said[f"{ACTOR}.use_kl_loss"] else "reward"}
     if said["model_engine"] != "dp" and not adapts(said):  # where its weights are, FSDP alone says
         return kl
-    return {**kl, "reference": "adapter-disabled" if adapts(said) else FRAMEWORK.whole_reference}
+    return {**kl, "reference": "adapter-disabled" if adapts(said) else "offloaded"}
 
 
 def _kl_in_reward(said: Said) -> Mapping[str, Any]:
