@@ -92,7 +92,7 @@ def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
 
 FIELD = """
 from planner import Plan, sweep
-from planner.cli.axes import parse_axis
+from planner.cli.sweep import parse_axis
 from planner.dryrun.ask.stand_in import stand_in
 from planner.launch.export import obstacles
 from planner.plan import try_plan
