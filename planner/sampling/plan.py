@@ -117,7 +117,9 @@ def choices(field: str) -> tuple[str, ...]:
 
 def remedy(field: str) -> str:
     """What to do about a value of the wrong kind or size."""
-    return remedy_of(SamplingPlan.model_fields.get(field))
+    info = SamplingPlan.model_fields.get(field)
+    named = " or ".join(choices(field)) if info else ""
+    return remedy_of(info, f"Choose {named}" if named else "")
 
 
 def try_sampling_plan(

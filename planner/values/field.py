@@ -65,7 +65,7 @@ class Row:
 
 def field(default: Any, label: str, description: str, /, **row: Any) -> Any:
     """A field of a plan; ``row`` are those of :class:`Row`."""
-    extra = {"row": Row(**row)}  # type: ignore[dict-item]
+    extra: Any = {"row": Row(**row)}
     return Field(default, title=label or None, description=description, json_schema_extra=extra)
 
 
