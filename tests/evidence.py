@@ -39,7 +39,7 @@ READ = (
     *("planner.formulas.state", "planner.formulas.sharding", "planner.plan.facts"),
     *("planner.plan.trainers", "planner.launch.script", "planner.plan.loss"),
     *("planner.plan.frameworks", "planner.plan.methods", "planner.plan.references"),
-    *("planner.plan.lengths", "planner.plan.rules.asked", "planner.launch.huggingface"),
+    *("planner.plan.lengths", "planner.plan.fields.training", "planner.launch.huggingface"),
     *("planner.formulas.formula", "planner.formulas.activations.terms"),
     *(f"planner.formulas.activations.{name}" for name in RECORD),
 )

@@ -19,6 +19,7 @@ DOCUMENT = ROOT / "docs" / "adding.md"
 # A fence may be the line above the next block, so none is taken at the end.
 BLOCK = re.compile(r"^(?P<before>[^\n]+)\n\n```(?P<kind>\w+)\n(?P<text>.*?)(?=^```$)", re.M | re.S)
 ROW_OF = re.compile(r"at the end of `(\w+)` in `(planner/[\w/]+\.json)`:$")
+LAST = re.compile(r"^At the end of `\w+` in `(planner/[\w/]+\.py)`:$")
 FILE = re.compile(r"`(planner/[\w/]+\.py)`:$")
 COMMAND = "$ .venv/bin/python "
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -41,8 +42,14 @@ class Recipe:
         return {
             FILE.search(before)[1]: text  # type: ignore[index]
             for before, kind, text in self.blocks
-            if kind == "python"
+            if kind == "python" and not LAST.search(before)
         }
+
+    @property
+    def ends(self) -> dict[str, str]:
+        """What to add at the end of Python files, by path: of the class that is last in each."""
+        found = ((LAST.search(before), text) for before, _, text in self.blocks)
+        return {file[1]: text for file, text in found if file}
 
     @property
     def rows(self) -> Iterator[tuple[str, str, object]]:
@@ -66,6 +73,9 @@ class Recipe:
         for file, text in self.files.items():
             (copy / file).parent.mkdir(parents=True, exist_ok=True)
             (copy / file).write_text(text, "utf-8")
+        for file, text in self.ends.items():
+            written = (copy / file).read_text("utf-8")
+            (copy / file).write_text(written + text, "utf-8")
         for file, name, row in self.rows:
             written = json.loads((copy / file).read_text("utf-8"))
             written[name].append(row)

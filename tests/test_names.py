@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import Field
 
 from planner.plan.frameworks import complaint, frameworks
 from planner.plan.methods import aliases, folder_of, methods, variations
-from planner.values.method import Method, OwnFields, more
+from planner.values.field import field
+from planner.values.method import Method, OwnFields
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [
@@ -201,7 +201,7 @@ def test_what_one_method_alone_sets_names_a_physical_fact() -> None:
 
 def test_any_methods_own_field_may_stand_in_place_of_kl() -> None:
     class Fields(OwnFields):
-        closeness: str = Field("none", json_schema_extra=more("How near.", in_place_of="kl"))
+        closeness: str = field("none", "Closeness", "How near.", in_place_of="kl")
 
     value = replace(next(iter(methods().values())), fields=Fields)
     assert value.kl_field == "closeness"

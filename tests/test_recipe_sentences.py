@@ -7,7 +7,6 @@ changed, added or left out fails here until somebody says again what holds it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,14 +83,66 @@ print([problem.message for problem in reading.problems], reading.plan.made_up_we
 def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
     """A complete link from before it is whole; without the entry it would have been cut off."""
     assert "The link was cut off" in run(copy, "-c", OLD)
-    file = copy / "planner/plan/migrations.py"
-    written, table = file.read_text("utf-8"), "ADDED: Mapping[str, int] = {\n"
-    [last] = re.findall(r'^    .+,\n\)\n(?="""Migration)', written, re.M)
-    text = written.replace(last, last.removesuffix(")\n") + last)
-    added = text.replace(table, f'{table}    "made_up_weight": {VERSION + 1},\n')
-    assert len(added) > len(text) > len(file.read_text("utf-8"))
-    file.write_text(added, "utf-8")
+    file = copy / "planner/methods/made_up/fields.py"
+    written, said = file.read_text("utf-8"), '"How much the teacher counts."\n'
+    assert written.count(said) == 1
+    file.write_text(written.replace(said, f"{said[:-1]}, since={VERSION + 1}\n"), "utf-8")
     assert run(copy, "-c", OLD) == "[] 7\n"
+
+
+FIELD = """
+from planner import Plan, sweep
+from planner.cli.sweep import parse_axis
+from planner.dryrun.ask.stand_in import stand_in
+from planner.launch.export import obstacles
+from planner.plan import try_plan
+from planner.plan.link import from_query
+from planner.plan.migrations import VERSION
+from planner.plan.query import to_query
+from planner.plan.relevance import without_effect
+from planner.search.options import space_of
+from planner.search.wish import Wish
+from planner.ui.inputs.groups import GROUPS
+from planner.wording import fields, subjects
+
+NAME = "made_up_minutes"
+plan = Plan(model="Qwen/Qwen2.5-0.5B", gpus=1, made_up_minutes=30)
+assert from_query(to_query(plan)).plan == plan
+old = {**to_query(Plan()), "v": str(VERSION - 1)}
+del old[NAME]
+reading = from_query(old)
+assert reading.plan == Plan() and not reading.problems, reading
+[money] = [group.fields for group in GROUPS if group.key == "money"]
+assert money.index("save_steps") < money.index(NAME) < money.index("eval_steps"), money
+assert fields.label(NAME) == "Backup every, minutes"
+help = fields.help_text(NAME)
+assert help.startswith("Minutes between two backups; empty: no backups. Training goes on"), help
+assert subjects.find("snapshot")[0].key == NAME
+[problem] = try_plan({NAME: 90})[1]
+assert problem.sentence == "Backups are at most an hour apart. Set made_up_minutes to 60 or less."
+assert fields.labelled(problem.fix) == "Set “Backup every” to 60 or less."
+assert without_effect(plan.changed(steps=1))[NAME] == "the run has one step"
+assert len(sweep(plan, dict([parse_axis(f"{NAME}=0,30,60")]))) == 3
+[tried] = [block for block in space_of(plan, Wish()).trainer if NAME in block[0]]
+assert tried == ({NAME: 30}, {NAME: 0}), tried
+assert [one.why for one in obstacles(plan, "trl") if one.field == NAME] == [
+    "No script makes backups."
+]
+executed = stand_in(plan)
+assert executed.otherwise == ("No backup was made.",) and executed.plan.made_up_minutes == 0
+print("read")
+"""
+
+
+def one_row_is_all_of_a_field(copy: Path) -> None:
+    assert run(copy, "-c", FIELD) == "read\n"
+
+
+def a_row_says_no_more_than_its_type_lists(copy: Path) -> None:
+    rows = copy / "planner/plan/fields/rollout.py"
+    written = rows.read_text("utf-8")
+    rows.write_text(written.replace("not_run=\"No backup", "not_ran=\"No backup"), "utf-8")
+    assert "not_ran" in run(copy, "-c", "import planner.plan", status=1)
 
 
 def without_exporter_or_trainer_it_is_refused_with_a_sentence(copy: Path) -> None:
@@ -201,9 +252,8 @@ HELD: dict[str, dict[str, Check | str]] = {
         "what makes it its own; `launch` refuses it otherwise.": (
             "tests/launch/test_copied_trainers.py"
         ),
-        "Before a release: a new field is a new key in links, so add a version to "
-        "`MIGRATIONS` in `planner/plan/migrations.py` and the field with that version to "
-        "`ADDED`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
+        "Before a release: a new field is a new key in links, so give it the next version, "
+        "`since=`; add a plan that breaks each rule to `tests/plan/test_rules.py` and a row to"
         " [methods.md](methods.md); write [fields.md](fields.md) with `python -m planner "
         "fields` and [field-effects.md](field-effects.md) with `PYTHONPATH=. python "
         "tests/field_effects.py`.": a_new_word_of_links_says_from_which_version_on,
@@ -218,6 +268,27 @@ HELD: dict[str, dict[str, Check | str]] = {
         "The seconds are terms with formula, inputs and source, as all others are, and a step's "
         "time, its interval, price and charts count them.": PHASE,
         "`factors` are how far they may be off: published runs say nothing of them.": PHASE,
+    },
+    "A field": {
+        "What every plan has is a row in `planner/plan/fields/`, in the file of what it is "
+        "about.": "tests/ui/test_tables.py",
+        "In the example a run is backed up from time to time.": ABOUT,
+        "Link, old links, sidebar, help, the search over settings, rules, notes, sweeps, searches, "
+        "exports and dry runs read the row.": one_row_is_all_of_a_field,
+        "`planner/values/field.py` lists what else it can say.": (
+            a_row_says_no_more_than_its_type_lists
+        ),
+        "What asks more than other fields (a method, a loss, a reference) stands in "
+        "`planner/plan/rules.py` and `planner/plan/relevance.py`, what asks the catalog in "
+        "`planner/plan/facts.py`.": "tests/plan/test_rules.py",
+        "A number that divides what a GPU has goes where that is made: GPUs in "
+        "`planner/values/dealing.py`, a model's layers in `planner/plan/facts.py`, collectives in "
+        "a wrapper around the tape's parts ([axes](axes.md)).": "tests/formulas/test_mesh.py",
+        "[Decision 0037](decisions/0037-a-field-is-one-row.md) has every file that such a field "
+        "was tried with, and why.": "tests/test_docs.py",
+        "Before a release: `since` is the next version of links; write [fields.md](fields.md) "
+        "with `python -m planner fields` and [field-effects.md](field-effects.md) with "
+        "`PYTHONPATH=. python tests/field_effects.py`.": "tests/test_docs.py",
     },
     "A framework": {
         "A folder in `planner/frameworks/` that says where the framework's code differs from "

@@ -10,7 +10,7 @@ import pytest
 
 from recipes import ROOT, product, recipes, run
 
-TITLES = ("A model", "A GPU", "A method", "A phase", "A framework")
+TITLES = ("A model", "A GPU", "A method", "A phase", "A field", "A framework")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_there_is_a_recipe_for_each_thing_and_the_readme_leads_there() -> None:
 def test_every_block_says_where_it_goes(title: str) -> None:
     recipe = recipes()[title]
     assert {kind for _, kind, _ in recipe.blocks} <= {"python", "json", "console"}
-    assert recipe.files or list(recipe.rows)
+    assert recipe.files or recipe.ends or list(recipe.rows)
     assert not [file for file in recipe.files if (ROOT / file).exists()]
     assert all(shown for _, shown in recipe.commands) and list(recipe.commands)
 
@@ -59,8 +59,9 @@ def test_the_models_counts_are_those_of_its_config(copies: dict[str, Path]) -> N
 
 
 def test_the_files_to_add_keep_the_rules_of_the_house(copies: dict[str, Path]) -> None:
-    for title in ("A method", "A phase", "A framework"):
-        files = [str(copies[title] / file) for file in recipes()[title].files]
+    for title in ("A method", "A phase", "A field", "A framework"):
+        recipe = recipes()[title]
+        files = [str(copies[title] / file) for file in (*recipe.files, *recipe.ends)]
         words = (str(Path(sys.executable).with_name("ruff")), "check", "--no-cache")
         done = subprocess.run(
             [*words, "--config", str(ROOT / "pyproject.toml"), *files],

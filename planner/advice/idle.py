@@ -14,7 +14,7 @@ from planner.advice.edits import Edit, without_use
 from planner.advice.outcome import SAME, Level, Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
 from planner.plan import Plan, references
-from planner.plan.relevance import ENGINE_FIELDS
+from planner.plan.fields import ENGINE_FIELDS
 from planner.units import read_bytes
 
 BETWEEN = "-between-phases"

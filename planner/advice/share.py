@@ -120,7 +120,7 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
 def spreads(plan: Plan) -> Iterator[int]:
     """Tensor parallel sizes within a node that divide the engine's GPUs and the model's heads."""
     gpus = plan.rollout_gpus if plan.rollout == "vllm-separate" else plan.gpus
-    heads, over = _scene(plan).policy.arch.heads, 1
+    heads, over = _scene(plan).facts.served.heads, 1
     while over <= min(gpus, plan.gpus_per_node):
         if gpus % over == 0 and heads % over == 0:
             yield over

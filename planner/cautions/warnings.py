@@ -10,8 +10,8 @@ from planner.footprint import Phase
 from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.plan import references
+from planner.plan.fields.kinds import UNSAMPLED
 from planner.plan.lengths import at_caps
-from planner.plan.relevance import UNSAMPLED
 from planner.units import read_bytes, read_count, read_gib
 
 BELOW = {"phi4_multimodal": 0.047}

@@ -21,10 +21,10 @@ from planner.importer.memory_errors import Message, read_messages
 from planner.importer.models import config_among
 from planner.importer.reading import Entry, Files, Reading
 from planner.plan import FIELDS, Plan
+from planner.plan.fields import MOVES, NOT_KNOWN
 from planner.plan.frameworks import framework_named, frameworks
 from planner.plan.link import from_values
 from planner.plan.migrations import VERSION
-from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
 from planner.problem import Problem
 from planner.totals.limits import incomplete
 from planner.trial.ask.result import read_result

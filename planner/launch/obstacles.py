@@ -6,6 +6,8 @@ import re
 
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
+from planner.plan.chosen import DEFAULTS
+from planner.plan.fields import ROWS
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of, methods, title_of
 from planner.plan.trainers import exported_by, exporting, first_with, trainer_of
@@ -17,8 +19,6 @@ MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-
 
 TARGETS = re.compile(r"[a-z_]+(-linear)?(,[a-z_]+)*")
 """Names of projections, or ``all-linear``."""
-
-SPLITS = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
 def _spoken(value: object) -> str:
@@ -113,6 +113,7 @@ def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
             version,
             why=f"The script was checked against {framework.label} {version} only.",
         )
-    for field in (*SPLITS, "turns"):
-        found.only(field, 1, why="The script trains data-parallel only, with one turn.")
+    for field, row in ROWS.items():
+        if row.not_exported:
+            found.only(field, DEFAULTS[field], why=row.not_exported)
     return tuple(found.found)

@@ -38,7 +38,7 @@ def held(scene: Scene, state: Engine) -> Iterator[Term]:
         yield weights
     elif plan.vllm_sleep_level == 1:
         label = "vLLM weights, asleep in host RAM"
-        yield host.offloaded(scene, ROLE, label, weights.bytes, scene.policy.layout)
+        yield host.offloaded(scene, ROLE, label, weights.bytes, scene.served.layout)
 
 
 def apart(scene: Scene) -> bool:
@@ -76,7 +76,7 @@ def awake(scene: Scene) -> tuple[Term, ...]:
 @once
 def _kept(scene: Scene) -> tuple[Term, ...]:
     """What an engine keeps asleep of its share: neither in its pool of weights nor in its cache."""
-    plan, arch = scene.plan, scene.policy.arch
+    plan, arch = scene.plan, scene.facts.served
     spread = plan.rollout_tensor_parallel > 1
     libraries = (
         device_constants.ENGINE_COMMUNICATORS if spread else device_constants.ENGINE_LIBRARIES
@@ -114,7 +114,7 @@ def _buffers(scene: Scene) -> Term:
     return generation.ENGINE_BUFFERS(
         ROLE,
         max_num_batched_tokens=scene.plan.max_num_batched_tokens,
-        hidden=scene.policy.arch.hidden,
+        hidden=scene.facts.served.hidden,
         value_bytes=scene.q.compute_bytes,
     )
 
@@ -130,12 +130,12 @@ def _graphs(scene: Scene, adapters: bool) -> Term:
     sizes = {
         "captures": piecewise + whole,
         "capture_bytes": device_constants.GRAPH_CAPTURE_BYTES,
-        "layers": scene.policy.arch.layers,
+        "layers": scene.facts.served.layers,
         "layer_bytes": device_constants.GRAPH_LAYER_BYTES,
         "times": device_constants.graph_times(adapters),
     }
     likely = generation.ENGINE_GRAPHS.value(**sizes)
-    low, high = device_constants.GRAPH_BOUNDS[bool(scene.policy.arch.sparse_layers)]
+    low, high = device_constants.GRAPH_BOUNDS[bool(scene.facts.served.sparse_layers)]
     between = (likely * low // 1000, likely * high // 1000)
     return generation.ENGINE_GRAPHS(ROLE, between=between, **sizes)
 
@@ -215,8 +215,8 @@ def _weights(scene: Scene) -> Term:
     fp8 = scene.plan.rollout_quantization == "fp8"
     return generation.ENGINE_WEIGHTS(
         ROLE,
-        parameters=scene.policy.parameters,
-        quantized=quantizable_parameter_count(scene.policy.arch) if fp8 else 0,
+        parameters=scene.served.parameters,
+        quantized=quantizable_parameter_count(scene.facts.served) if fp8 else 0,
         tensor_parallel=scene.plan.rollout_tensor_parallel,
         value_bytes=scene.q.compute_bytes,
     )
@@ -230,7 +230,7 @@ def _prompt_tokens_at_once(scene: Scene) -> Num:
 
 
 def _working_set(scene: Scene, tokens: Num) -> Term:
-    arch = scene.policy.arch
+    arch = scene.facts.served
     return generation.ENGINE_WORKING_SET(
         ROLE,
         tokens=tokens,
@@ -253,14 +253,14 @@ def _one_sequence_bytes(scene: Scene) -> Num:
 
 def _token_bytes(scene: Scene) -> int:
     """KV cache of one token, per GPU."""
-    plan, arch = scene.plan, scene.policy.arch
+    plan, arch = scene.plan, scene.facts.served
     heads = max(arch.kv_heads // plan.rollout_tensor_parallel, 1)
     return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan)
 
 
 def sending(scene: Scene) -> Iterator[Term]:
     """In what updated weights travel to the engine, on the trainer's GPU."""
-    (_, how, buffer_bytes), policy = sync(scene), scene.policy
+    (_, how, buffer_bytes), policy = sync(scene), scene.served
     if how == "bucket":
         buckets = 1 + (scene.plan.rollout == "vllm-separate")
         yield generation.SYNC_BUCKET("policy", buckets=buckets, bucket_bytes=buffer_bytes)
@@ -279,7 +279,7 @@ def arriving(scene: Scene) -> Iterator[Term]:
     ones come to the engine itself: one is made while two others are still in use. An engine that
     asks for each weight by itself makes room for it as the trainer keeps it.
     """
-    (_, how, buffer_bytes), policy = sync(scene), scene.policy
+    (_, how, buffer_bytes), policy = sync(scene), scene.served
     if how == "bucket":
         yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=buffer_bytes)
         yield allocator.context(ROLE, scene.facts.gpu)
@@ -297,7 +297,7 @@ def sync(scene: Scene) -> Sync:
 
 def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:
     """Packed weights on their way: at least what a buffer asks for, at most one weight more."""
-    policy = scene.policy
+    policy = scene.served
     *_, buffer_bytes = sync(scene)
     largest_bytes = policy.largest_weight * policy.weight_bytes
     weight_bytes = policy.parameters * policy.weight_bytes

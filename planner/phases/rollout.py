@@ -95,7 +95,7 @@ def _decoding(scene: Scene) -> Decoding:
     lengths, prompt = lengths_of(plan), _expected_prompt(scene)
     rows = lengths.after(prompt)
     return Decoding(
-        role=scene.policy,
+        role=scene.policy if own else scene.served,
         run="decode",
         tokens=sequences * rows.mean,
         row_tokens=rows.attended,
@@ -110,7 +110,7 @@ def _decoding(scene: Scene) -> Decoding:
         tensor_parallel=1 if own else plan.rollout_tensor_parallel,
         expert_parallel=not own and engine.experts_whole(plan),
         chunk_tokens=sequences * plan.prompt_tokens if own else plan.max_num_batched_tokens,
-        engines=q.training_gpus if own else engine.engines(scene),
+        engines=q.data_parallel if own else engine.engines(scene),
         group=1 if own else plan.responses_per_prompt,
         cache_tokens=None if own else engine.cache_tokens(scene),
         eager=plan.enforce_eager,
@@ -160,13 +160,13 @@ def _validating(scene: Scene) -> Decoding:
     """
     plan, q = scene.plan, scene.q
     own, responses = plan.rollout == "hf", plan.validation_responses
-    machines = q.training_gpus if own else engine.engines(scene)
+    machines = q.data_parallel if own else engine.engines(scene)
     each = ceil_div(responses, machines)
     sequences = minimum(each, q.sequences_per_gpu_step) if own else each
     if scene.framework.validates == "by micro-batch":
-        sequences = minimum(each, ceil_div(plan.micro_batch_size * q.training_gpus, machines))
+        sequences = minimum(each, ceil_div(plan.micro_batch_size * q.data_parallel, machines))
     lengths = validation_lengths_of(plan)
-    rows, share = lengths.after(_expected_prompt(scene)), ceil_div(responses, q.training_gpus)
+    rows, share = lengths.after(_expected_prompt(scene)), ceil_div(responses, q.data_parallel)
     return replace(
         _decoding(scene),
         tokens=share * rows.mean,

@@ -143,6 +143,11 @@ class Scene:
         """The policy."""
         return self.roles["policy"]
 
+    @settled
+    def served(self) -> Role:
+        """The policy as an engine has it: whole."""
+        return role_of(self.plan, self.facts, self.setup["policy"], self.facts.served)
+
     @property
     def reference(self) -> Role | None:
         """The frozen reference, when it is a model of its own."""
@@ -296,9 +301,11 @@ def scene_of(plan: Plan, facts: Facts) -> Scene:
     )
 
 
-def role_of(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
-    """The role of one of its models."""
-    arch: Architecture = getattr(facts, model.config)
+def role_of(
+    plan: Plan, facts: Facts, model: ModelSetup, whole: Architecture | None = None
+) -> Role:
+    """The role of one of its models, of the layers that a GPU computes or of a whole model's."""
+    arch: Architecture = whole or getattr(facts, model.config)
     stored_bytes = BYTES[model.stored]
     if model.kind == "head":
         return head_role(arch, stored_bytes)

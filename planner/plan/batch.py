@@ -6,6 +6,7 @@ from planner.plan.fields import PlanFields as Plan
 from planner.plan.lengths import dealt
 from planner.plan.methods import method_of
 from planner.units import read_count
+from planner.values.dealing import data_parallel
 
 
 def batch_words(plan: Plan) -> str:
@@ -14,7 +15,7 @@ def batch_words(plan: Plan) -> str:
     Of anything with a plan's fields: where they do not divide, the words say so.
     """
     each, updates = plan.responses_per_prompt, -(-plan.prompts_per_step // plan.prompts_per_update)
-    gpus, micro = plan.gpus - plan.rollout_gpus, plan.micro_batch_size
+    gpus, micro = data_parallel(plan), plan.micro_batch_size
     pairs = method_of(plan).texts_per_response > 1
     said = f"{read_count(plan.prompts_per_step * each, 'pair' if pairs else 'sequence')} a step"
     if each > 1:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -36,6 +37,11 @@ class Facts:
     reward_model: Model
     gpu: Gpu
     budget_bytes: int
+
+    @property
+    def served(self) -> Architecture:
+        """What an engine serves: the whole policy, however trainers divide its layers."""
+        return self.policy_model.architecture or self.policy
 
     @property
     def models(self) -> dict[Config, Model]:
@@ -167,69 +173,60 @@ def _is_hopper(gpu: Gpu) -> bool:
     return (gpu.compute_capability or "").startswith("9.")
 
 
-def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
-    found: list[Problem] = []
-    rows = plan.prompt_tokens + plan.response_tokens
-    for field, model in (("model", facts.policy), ("critic_model", facts.critic)):
-        if beyond_positions(plan, model):
-            found.append(
-                Problem(
-                    "response_tokens",
-                    f"The {field} has {model.learned_positions} learned positions, "
-                    f"fewer than prompt_tokens + response_tokens = {rows}.",
-                    "Lower prompt_tokens or response_tokens.",
-                )
-            )
-            break
-    if plan.rollout != "none" and facts.policy.uncounted_cache:
-        found.append(
-            Problem(
-                "rollout",
-                f"The memory that {facts.policy.family} keeps while it generates is not known: "
-                f"{facts.policy.uncounted_cache}.",
-                "Set rollout to none, and plan generation separately.",
-            )
-        )
-    if plan.attention == "flash_attention_3" and not _is_hopper(facts.gpu):
-        found.append(
-            Problem(
-                "attention",
-                f"FlashAttention-3 needs a Hopper GPU, and {facts.gpu.name} is not one.",
-                "Set attention to flash or sdpa.",
-            )
-        )
-    engine = plan.rollout.startswith("vllm")
-    if engine and plan.rollout_quantization == "fp8" and _without_fp8(facts.gpu):
-        found.append(
-            Problem(
-                "rollout_quantization",
-                f"{facts.gpu.name} has no fp8 tensor cores: an engine computes in 16 bits with "
-                "8-bit weights there, which is not modelled yet.",
-                "Set rollout_quantization to none.",
-            )
-        )
+def _shape_problems(plan: Plan, facts: Facts) -> Iterator[Problem]:
+    rows, policy, served = plan.prompt_tokens + plan.response_tokens, facts.policy, facts.served
+    engine, over = plan.rollout.startswith("vllm"), plan.rollout_tensor_parallel
+    whole = " set rollout_expert_parallel to true," if served.experts else ""
+    short = next(
+        (model for model in (policy, facts.critic) if beyond_positions(plan, model)), None
+    )
+    for field, wrong, words, fix in (
+        (
+            "response_tokens",
+            short,
+            f"The {'model' if short is policy else 'critic_model'} has "
+            f"{short and short.learned_positions} learned positions, fewer than prompt_tokens + "
+            f"response_tokens = {rows}.",
+            "Lower prompt_tokens or response_tokens.",
+        ),
+        (
+            "rollout",
+            plan.rollout != "none" and policy.uncounted_cache,
+            f"The memory that {policy.family} keeps while it generates is not known: "
+            f"{policy.uncounted_cache}.",
+            "Set rollout to none, and plan generation separately.",
+        ),
+        (
+            "attention",
+            plan.attention == "flash_attention_3" and not _is_hopper(facts.gpu),
+            f"FlashAttention-3 needs a Hopper GPU, and {facts.gpu.name} is not one.",
+            "Set attention to flash or sdpa.",
+        ),
+        (
+            "rollout_quantization",
+            engine and plan.rollout_quantization == "fp8" and _without_fp8(facts.gpu),
+            f"{facts.gpu.name} has no fp8 tensor cores: an engine computes in 16 bits with "
+            "8-bit weights there, which is not modelled yet.",
+            "Set rollout_quantization to none.",
+        ),
+        (
+            "rollout_tensor_parallel",
+            uneven_heads(plan, served),
+            f"The engine cannot split {served.heads} attention heads over {over} GPUs.",
+            "Choose a divisor of the number of heads.",
+        ),
+        (
+            "rollout_tensor_parallel",
+            not uneven_heads(plan, served) and uneven_blocks(plan, served),
+            f"vLLM's fp8 weights are scaled in blocks of {FP8_BLOCK}, and one of the {over} GPUs "
+            "would hold part of one.",
+            f"Lower rollout_tensor_parallel,{whole} or set rollout_quantization to none.",
+        ),
+    ):
+        if wrong:
+            yield Problem(field, words, fix)
     if plan.finetuning != "full":
-        found.extend(_of_experts(plan, facts))
-    if uneven_heads(plan, facts.policy):
-        found.append(
-            Problem(
-                "rollout_tensor_parallel",
-                f"The engine cannot split {facts.policy.heads} attention heads "
-                f"over {plan.rollout_tensor_parallel} GPUs.",
-                "Choose a divisor of the number of heads.",
-            )
-        )
-    elif uneven_blocks(plan, facts.policy):
-        whole = " set rollout_expert_parallel to true," if facts.policy.experts else ""
-        found.append(
-            Problem(
-                "rollout_tensor_parallel",
-                f"vLLM's fp8 weights are scaled in blocks of {FP8_BLOCK}, and one of the "
-                f"{plan.rollout_tensor_parallel} GPUs would hold part of one.",
-                f"Lower rollout_tensor_parallel,{whole} or set rollout_quantization to none.",
-            )
-        )
-    return found
+        yield from _of_experts(plan, facts)
 
 
 def beyond_positions(plan: Plan, model: Architecture) -> Num:
@@ -270,7 +267,7 @@ def uneven_blocks(plan: Plan, policy: Architecture) -> bool:
 def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
-    return beyond | uneven_heads(plan, facts.policy)
+    return beyond | uneven_heads(plan, facts.served)
 
 
 def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool:
@@ -278,15 +275,14 @@ def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool
     return bool(architecture.experts) and any(target in EXPERTS for target in targets)
 
 
-def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:
+def _of_experts(plan: Plan, facts: Facts) -> Iterator[Problem]:
     """What peft's adapters of whole tensors of experts cannot, or nobody derived."""
     if not adapts_experts(tuple(plan.lora_targets.split(",")), facts.policy):
-        return []
+        return
     no_dropout = "peft adapts whole tensors of experts without dropout."
     sharding, framework = sharding_of(plan), framework_named(plan.framework)
     left_out = "Leave gate_up_proj and down_proj out of lora_targets, or "
     apart = f"{left_out}set "
-    found = []
     for field, wrong, words, fix in (
         ("lora_dropout", plan.lora_dropout > 0, no_dropout, "Set lora_dropout to 0."),
         ("sharding", not (sharding.replicated or sharding.fsdp == 2), "",
@@ -298,5 +294,4 @@ def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:
         if wrong:
             value = getattr(plan, field)
             known = words or f"{field} {value} with adapters of experts {NOT_YET}"
-            found.append(Problem(field, known, fix))
-    return found
+            yield Problem(field, known, fix)

@@ -11,6 +11,7 @@ from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
 from planner.numeric import Num, ceil_div, maximum, round_up, some, where
 from planner.plan.fields import PlanFields as Plan
+from planner.values.dealing import data_parallel
 
 
 def lengths_of(plan: Plan) -> Lengths:
@@ -67,7 +68,7 @@ def dealt(plan: Plan) -> tuple[Num, Num]:
     ``DistributedSampler`` have it. A trainer that stops there refuses the plan by a rule, and so do
     all sizes of a sweep. A budget of tokens makes micro-batches of any rows.
     """
-    gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
+    gpus = maximum(data_parallel(plan), 1)
     each = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, gpus)
     size, budget = plan.micro_batch_size, plan.max_tokens_per_micro_batch
     if any(map(np.ndim, (each, size, budget))):

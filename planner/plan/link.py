@@ -75,28 +75,34 @@ def from_query(
     unnamed: int = FIRST_VERSION,
 ) -> Reading:
     """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
-    single: dict[str, Any] = {}
+    single, doubled, (size, count) = once_each(query, ignore)
+    if size > MAX_CHARACTERS or count > MAX_KEYS:
+        return _refused(_too_large())
+    return from_values(single, problems=tuple(doubled), unnamed=unnamed)
+
+
+def once_each(
+    query: Mapping[str, str | Sequence[str]], ignore: Collection[str]
+) -> tuple[dict[str, str], list[Problem], tuple[int, int]]:
+    """A query's last value of each key, what to say of keys given twice, and how large it is.
+
+    In characters, and in values. Keys in ``ignore`` belong to somebody else.
+    """
+    single: dict[str, str] = {}
     doubled: list[Problem] = []
     kept = {key: value for key, value in query.items() if key not in ignore}
     texts = {key: [value] if isinstance(value, str) else list(value) for key, value in kept.items()}
     size = sum(len(key) + sum(map(len, values)) + len(values) for key, values in texts.items())
-    if size > MAX_CHARACTERS or sum(map(len, texts.values())) > MAX_KEYS:
-        return _refused(_too_large())
+    count = sum(map(len, texts.values()))
     for key, values in texts.items():
         if len(values) > 1 and not values[-1]:
             values.pop()  # a link that was cut off in a name that begins like this one
-        if not values:
-            continue
         if len(values) > 1:
-            doubled.append(
-                Problem(
-                    _name(key),
-                    f"{_name(key)} is given {len(values)} times; the last one is used.",
-                    "Give it once.",
-                )
-            )
-        single[key] = values[-1]
-    return from_values(single, problems=tuple(doubled), unnamed=unnamed)
+            said = f"{_name(key)} is given {len(values)} times; the last one is used."
+            doubled.append(Problem(_name(key), said, "Give it once."))
+        if values:
+            single[key] = values[-1]
+    return single, doubled, (size, count)
 
 
 def from_values(

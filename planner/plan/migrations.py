@@ -1,15 +1,16 @@
 """How fields written under an older link version become today's.
 
 A link and a released preset say which version wrote them and mean the same for ever.
-So whoever adds, renames or splits a field of :class:`planner.plan.Plan` raises
-:data:`VERSION` by one and appends a function that gives old fields the value that keeps
-their old meaning. Imports nothing of ours.
+So a field that is added says in its row since which version there is one, and where old
+fields would mean something else a function gives them the value that keeps their meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from planner.plan.plan import ROWS
 
 Fields = dict[str, Any]
 Migration = Callable[[Fields], Fields]
@@ -47,70 +48,27 @@ def _until_8(fields: Fields) -> Fields:
     return kept
 
 
-def _unchanged(fields: Fields) -> Fields:
-    """What such a version did not know it planned as the defaults of today have it."""
-    return fields
+MIGRATIONS: Mapping[int, Migration] = {1: _as_grpo(GRPO_UNTIL_2), 8: _until_8}
+"""By the version that each makes the next one's of; where none is, fields mean the same in both.
 
+What a version did not know yet it planned as the defaults of today have it.
+"""
 
-MIGRATIONS: tuple[Migration, ...] = (
-    _as_grpo(GRPO_UNTIL_2),
-    # 2 knew neither dropout of adapters nor GRADE's autocast: both were off.
-    _unchanged,
-    # 3 knew nothing of autocast, other dtypes of frozen weights, chunks of the head, or when
-    # the optimizer steps.
-    _unchanged,
-    # 4 knew neither an engine beside the trainer nor rewards that take time.
-    _unchanged,
-    # 5's runs were their steps alone, and its engines had the trainer's weights.
-    _unchanged,
-    # 6's engines scheduled beside the card, with experts in slices; no disk was known.
-    _unchanged,
-    # 7's prompts were all planned at their cap.
-    _unchanged,
-    _until_8,
-)
-"""Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
-
-VERSION = FIRST_VERSION + len(MIGRATIONS)
+VERSION = max(1 + max(MIGRATIONS), *(row.since for row in ROWS.values()))
 """The version that links are written in now."""
-
-ADDED: Mapping[str, int] = {
-    "reinforce_baseline": 2,
-    "lora_dropout": 3,
-    "grade_autocast": 3,
-    "autocast": 4,
-    "base_dtype": 4,
-    "chunk_compile": 4,
-    "chunk_tokens": 4,
-    "optimizer_step": 4,
-    "temperature": 4,
-    "resampling_factor": 5,
-    "reward_concurrency": 5,
-    "reward_seconds": 5,
-    "rollout_overlap": 5,
-    "eval_steps": 6,
-    "rollout_quantization": 6,
-    "save_steps": 6,
-    "validation_responses": 6,
-    "async_scheduling": 7,
-    "disk_bytes_per_second": 7,
-    "rollout_expert_parallel": 7,
-    "sync_bucket_bytes": 7,
-    "mean_prompt_tokens": 8,
-    "variation": 9,
-}
-"""Fields that came later, each with its first version: an older link did not leave them out."""
 
 
 def migrate(
-    fields: Mapping[str, Any], version: int, migrations: tuple[Migration, ...] = MIGRATIONS
+    fields: Mapping[str, Any],
+    version: int,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+    newest: int = VERSION,
 ) -> Fields:
     """The fields as today's version has them.
 
     Raises:
         ValueError: the version is not one this release can read; the message says which.
     """
-    newest = FIRST_VERSION + len(migrations)
     if version > newest:
         raise ValueError(
             f"This link is version {version}, and this Headroom reads up to version {newest}."
@@ -118,6 +76,7 @@ def migrate(
     if version < FIRST_VERSION:
         raise ValueError(f"There never was a link of version {version}.")
     migrated = dict(fields)
-    for migration in migrations[version - FIRST_VERSION :]:
-        migrated = migration(migrated)
+    for each in range(version, newest):
+        if each in migrations:
+            migrated = migrations[each](migrated)
     return migrated

@@ -21,6 +21,7 @@ from planner.plan.frameworks import frameworks
 from planner.plan.methods import aliases, expanded, methods, spelt, variations
 from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem, of_error, refuse
+from planner.values.field import Row, remedy_of, row_of
 
 
 class BasePlan(PlanFields):
@@ -55,7 +56,15 @@ if TYPE_CHECKING:
 else:
     own = [method.fields for method in reversed(methods().values()) if method.fields]
     fields = {
-        name: (Literal[known], Field(known[0], description=info.description))
+        name: (
+            Literal[known],
+            Field(
+                known[0],
+                title=info.title,
+                description=info.description,
+                json_schema_extra=info.json_schema_extra,
+            ),
+        )
         for name, known in {"method": NAMES, "variation": VARIED}.items()
         for info in (PlanFields.model_fields[name],)
     }
@@ -64,7 +73,9 @@ else:
 
 
 FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
-"""Every field's name, in the order links and pages use."""
+"""Every field's name, in the order links use."""
+ROWS: Mapping[str, Row] = {name: row_of(info) for name, info in Plan.model_fields.items()}
+"""What is said of each, methods' own too."""
 
 
 @cache
@@ -76,15 +87,8 @@ def choices(field: str) -> tuple[str, ...]:
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
-REMEDIES: Mapping[Any, str] = {
-    int: "Give a whole number within its limits",
-    float: "Give a number within its limits",
-    bool: "Give true or false",
-    str: "Give a name with only letters, digits and . _ / -",
-}
-
-
 OWN_REMEDIES: Mapping[str, str] = {
+    "framework": "Choose one of these",
     "gpu": "Name one card of the catalog, which `python -m planner gpus` lists",
     "length_distribution": "Leave it empty, or take the text that `python -m planner lengths` "
     "writes",
@@ -93,13 +97,8 @@ OWN_REMEDIES: Mapping[str, str] = {
 
 
 def remedy(field: str) -> str:
-    """What to do about a value of the wrong kind or size: for people, with the meaning."""
-    info = Plan.model_fields.get(field)
-    if info is None:
-        return "Leave it out."
-    usual = "Choose one of these" if choices(field) else REMEDIES[info.annotation]
-    kind = OWN_REMEDIES.get(field, usual)
-    return f"{kind}. It means: {info.description}"
+    """What to do about a value of the wrong kind or size."""
+    return remedy_of(Plan.model_fields.get(field), OWN_REMEDIES.get(field, ""))
 
 
 def try_plan(values: Mapping[str, Any]) -> tuple[Plan | None, tuple[Problem, ...]]:

@@ -17,7 +17,8 @@ from planner.plan import FIELDS, Plan
 from planner.plan.chosen import differences
 from planner.plan.factors import Factors, factors_to_text
 from planner.plan.fieldtext import to_text
-from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION
+from planner.plan.migrations import VERSION
+from planner.plan.plan import ROWS
 from planner.plan.presets import nearest
 from planner.speeds import Speeds, speeds_to_text
 
@@ -39,7 +40,7 @@ SHOWN = ("compare", "peak", PIN, WISH)
 
 def fields_of(version: int) -> tuple[str, ...]:
     """Fields that a complete link of this version has, in the order of today's."""
-    return tuple(field for field in FIELDS if ADDED.get(field, FIRST_VERSION) <= version)
+    return tuple(field for field in FIELDS if ROWS[field].since <= version)
 
 
 def to_query(

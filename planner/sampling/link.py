@@ -13,12 +13,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from planner.linktext import short
+from planner.plan.link import once_each
 from planner.problem import Problem, best, meant
 from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_plan
 
 VERSION = "1"
 MAX_CHARACTERS = 8 * 1024
 MAX_KEYS = 60
+AGAIN = "Copy the link again from the page that made it."
 INTEGER = re.compile(r"[0-9]{1,17}")
 NUMBERS = frozenset(
     name for name, info in SamplingPlan.model_fields.items() if info.annotation is int
@@ -57,24 +59,13 @@ def from_query(
     query: Mapping[str, str | Sequence[str]], *, ignore: Collection[str] = ()
 ) -> SamplingReading:
     """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
-    found: list[Problem] = []
-    given: dict[str, str] = {}
-    size = 0
-    for key, value in query.items():
-        texts = [value] if isinstance(value, str) else list(value)
-        size += len(key) + sum(map(len, texts))
-        if key in ignore or not texts:
-            continue
-        if len(texts) > 1:
-            sentence = f"{short(key)} is given {len(texts)} times; the last one is used."
-            found.append(Problem(key[:64], sentence, "Give it once."))
-        given[key] = texts[-1]
-    if size > MAX_CHARACTERS or len(query) > MAX_KEYS:
+    given, found, (size, count) = once_each(query, ignore)
+    if size > MAX_CHARACTERS or count > MAX_KEYS:
         return _too_large()
     version = given.pop("v", VERSION)
     if version != VERSION:
         sentence = f"v is {short(version)}, and this Headroom reads version {VERSION}."
-        return _refused(Problem("v", sentence, "Copy the link again."))
+        return SamplingReading(plan=None, problems=(Problem("v", sentence, AGAIN),))
     values: dict[str, Any] = {}
     for key, text in given.items():
         if key not in FIELDS:
@@ -97,8 +88,4 @@ def _unknown(key: str) -> Problem:
 
 def _too_large() -> SamplingReading:
     sentence = f"A sampling link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters."
-    return _refused(Problem("link", sentence, "Copy it again from the page that made it."))
-
-
-def _refused(problem: Problem) -> SamplingReading:
-    return SamplingReading(plan=None, problems=(problem,))
+    return SamplingReading(plan=None, problems=(Problem("link", sentence, AGAIN),))

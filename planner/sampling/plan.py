@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from planner.problem import Problem, of_error, refuse
 from planner.sampling.rules import problems_of
+from planner.values.field import remedy_of
 
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -117,15 +118,8 @@ def choices(field: str) -> tuple[str, ...]:
 def remedy(field: str) -> str:
     """What to do about a value of the wrong kind or size."""
     info = SamplingPlan.model_fields.get(field)
-    if info is None:
-        return "Leave it out."
-    if choices(field):
-        kind = f"Choose {' or '.join(choices(field))}"
-    elif info.annotation is int:
-        kind = "Give a whole number within its limits"
-    else:
-        kind = "Give a name of letters, digits and the characters . _ / -"
-    return f"{kind}. It means: {info.description}"
+    named = " or ".join(choices(field)) if info else ""
+    return remedy_of(info, f"Choose {named}" if named else "")
 
 
 def try_sampling_plan(

@@ -21,10 +21,11 @@ from planner.plan.fields import MOST
 from planner.plan.frameworks import exported
 from planner.plan.loss import own_paths
 from planner.plan.methods import method_of
+from planner.plan.plan import ROWS
 from planner.plan.relevance import without_effect
 from planner.search.space import Options, Sizes, Space
 from planner.search.tiers import FINER
-from planner.search.wish import GOALS, OWN, Wish, chosen_from
+from planner.search.wish import ENGINE, GOALS, OWN, TRAINER, TRIED, Wish, chosen_from
 from planner.sweeps import grid
 from planner.values.sharding import SHARDINGS, sharding_of
 
@@ -100,11 +101,11 @@ class _Maker:
             trainer=(
                 *(self.finetuning(), self.state(), self.activations(), self.losses()),
                 *(self.optimizers(), self.references(), *map(self.values, OWN)),
+                *(self.listed(name, ROWS[name].tried) for name in TRIED if name in TRAINER),
             ),
             engine=(
                 self.listed("rollout_tensor_parallel", self.tensor_parallel()),
-                self.listed("vllm_sleep_level", (2, 1, 0)),
-                self.listed("enforce_eager", (False, True)),
+                *(self.listed(name, ROWS[name].tried) for name in TRIED if name in ENGINE),
             ),
             scenario=scenario,
             trainer_sizes=self.trainer_sizes(scenario),

@@ -16,6 +16,7 @@ from planner.linktext import GPU, VERSION, decimal, parts, require, short
 from planner.plan import FIELDS
 from planner.plan.frameworks import exported
 from planner.plan.methods import methods
+from planner.plan.plan import ROWS
 
 MAX_CHARACTERS = 2000
 MOST_GPUS = 65_536
@@ -69,6 +70,8 @@ _GOALS = (
 GOALS: Mapping[str, Goal] = {goal.name: goal for goal in _GOALS}
 """Every goal, in the order a page lists them."""
 
+TRIED = tuple(name for name, row in ROWS.items() if row.tried)
+"""Fields whose row lists the values that are worth a try, each by itself."""
 OWN = tuple(field for method in methods().values() for field in method.searched)
 """Fields of one method each, which change nothing in others."""
 TRAINER = (
@@ -84,14 +87,14 @@ TRAINER = (
     "logits",
     "optimizer",
     "reference",
+    *(name for name in TRIED if ROWS[name].page[0] != "rollout"),
     *OWN,
 )
 ENGINE = (
     "gpu_memory_utilization",
     "rollout_tensor_parallel",
-    "vllm_sleep_level",
     "max_num_seqs",
-    "enforce_eager",
+    *(name for name in TRIED if ROWS[name].page[0] == "rollout"),
 )
 PLACEMENT = ("rollout", "rollout_gpus")
 USUAL = (*TRAINER, *ENGINE)

@@ -15,6 +15,7 @@ from planner.plan import Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.lengths import dealt, lengths_of, prompt_of, says_prompts
 from planner.plan.methods import method_of
+from planner.values.dealing import data_parallel
 from planner.values.dtypes import BYTES
 from planner.values.sharding import sharding_of
 
@@ -111,11 +112,11 @@ class Quantities:
 def quantities(plan: Plan) -> Quantities:
     """Quantities of a plan (or of anything with its fields)."""
     # None are left where a sweep's counts reach down to the engine's own: that is no plan.
-    training_gpus = maximum(plan.gpus - plan.rollout_gpus, 1)
+    ranks = maximum(data_parallel(plan), 1)
     shards = (
         1
         if sharding_of(plan).replicated
-        else where(plan.shard_size == 0, training_gpus, plan.shard_size)
+        else where(plan.shard_size == 0, ranks, plan.shard_size)
     )
     lengths = lengths_of(plan)
     row_tokens = plan.prompt_tokens + lengths.longest
@@ -131,7 +132,7 @@ def quantities(plan: Plan) -> Quantities:
     training = _passes(
         plan,
         lengths,
-        gpus=training_gpus,
+        gpus=ranks,
         sequences=per_step * pair,
         between=per_update * pair,
         micro=micro[2],
@@ -140,7 +141,7 @@ def quantities(plan: Plan) -> Quantities:
     scoring = _passes(
         plan,
         lengths,
-        gpus=training_gpus,
+        gpus=ranks,
         sequences=per_step * pair,
         between=per_step * pair,
         micro=logprob[2],
@@ -148,8 +149,8 @@ def quantities(plan: Plan) -> Quantities:
     )
     compute_bytes = BYTES[plan.dtype]
     return Quantities(
-        training_gpus=training_gpus,
-        data_parallel=training_gpus,
+        training_gpus=maximum(plan.gpus - plan.rollout_gpus, 1),
+        data_parallel=ranks,
         shards=shards,
         response_tokens=lengths.longest,
         row_tokens=row_tokens,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.plan import Plan, references
+from planner.plan.fields.training import autocasts, stored
 from planner.plan.frameworks import framework_named
 from planner.plan.methods import method_of
-from planner.plan.rules.asked import autocasts, stored
 from planner.setup.quantities import Quantities, quantities
 from planner.values.model_setup import ModelSetup, Place
 from planner.values.sharding import sharding_of

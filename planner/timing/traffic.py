@@ -160,7 +160,7 @@ def _spread(scene: Scene, size: Num, width: int) -> Num | None:
     inside = collective(scene, reduce_scatter_seconds, size, q.shards)
     if scene.plan.shard_size == 0 or inside is None:
         return inside
-    replicas = maximum(q.training_gpus // q.shards, 1)
+    replicas = maximum(q.data_parallel // q.shards, 1)
     between = all_reduce_seconds(
         scene.facts.gpu,
         size_bytes=size / q.shards,
@@ -179,7 +179,7 @@ def _replicas(
         return
     size = role.trainable * (q.gradient_bytes if sharding_of(plan).ddp else q.reduce_bytes)
     how = all_reduce_seconds if sharding_of(plan).ddp else reduce_scatter_seconds
-    seconds = collective(scene, how, size, q.training_gpus)
+    seconds = collective(scene, how, size, q.data_parallel)
     if seconds is None:
         yield UNKNOWN
     elif not sharding_of(plan).ddp:
@@ -187,7 +187,7 @@ def _replicas(
         yield BARE.term(role.name, label="gradients reduced", times=times, seconds_each=seconds)
     else:
         bucket = minimum(size, BUCKET_BYTES)
-        each = collective(scene, how, bucket, q.training_gpus)
+        each = collective(scene, how, bucket, q.data_parallel)
         assert each is not None
         yield LATE_REDUCTION.term(
             role.name,

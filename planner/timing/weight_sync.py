@@ -39,7 +39,7 @@ def weight_sync(scene: Scene, times: Num = 1) -> tuple[TimeTerm, ...] | None:
 
 def _terms(scene: Scene) -> Found:
     """Every cause in the order it happens; None for one whose rate is unknown."""
-    plan, role = scene.plan, scene.policy
+    plan, role = scene.plan, scene.served
     gpu, separate = scene.facts.gpu, plan.rollout == "vllm-separate"
     what, how, buffer_bytes = engine.sync(scene)
     if what == "adapters":

@@ -28,7 +28,7 @@ from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.plan.factors import Factors
 from planner.plan.facts import holding
-from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN
+from planner.plan.fields import MOVES, NOT_KNOWN
 from planner.speeds import Speeds
 from planner.sweeps.table import sweep
 from planner.totals.limits import incomplete

@@ -14,9 +14,14 @@ from planner.numeric import Num
 from planner.rule import Rule
 
 
+def data_parallel(plan: Any) -> Num:
+    """GPUs that each train on sequences of their own; none where an engine has all."""
+    return plan.gpus - plan.rollout_gpus
+
+
 def rest(plan: Any, rows: Num) -> Num:
     """Sequences of an update that do not fill ``rows`` on every GPU that trains."""
-    gpus = np.maximum(plan.gpus - plan.rollout_gpus, 1)
+    gpus = np.maximum(data_parallel(plan), 1)
     return plan.prompts_per_update * plan.responses_per_prompt % (gpus * rows)
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
+from planner.values.field import row_of
 from planner.values.model_setup import ModelSetup
 from planner.values.step_phases import StepPhase
 
@@ -49,20 +50,11 @@ class OwnFields(BaseModel):
         return cast("Self", plan)
 
 
-def more(words: str, *, in_place_of: str = "") -> dict[str, Any]:
-    """What a page says at a field of one's own besides its description, for ``Field``.
-
-    It may stand in place of a field that methods share.
-    """
-    return {"more": words, "in_place_of": in_place_of} if in_place_of else {"more": words}
-
-
 @cache
 def _in_place_of(shared: str, fields: type[OwnFields] | None) -> str:
     """The one of these fields that stands in place of a shared one; itself where none does."""
     for name, info in fields.model_fields.items() if fields else ():
-        extra = info.json_schema_extra
-        if isinstance(extra, dict) and extra.get("in_place_of") == shared:
+        if row_of(info).in_place_of == shared:
             return name
     return shared
 

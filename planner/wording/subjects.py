@@ -7,15 +7,15 @@ that frameworks give them are in the frameworks' own tables. Imports no Streamli
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 
-from planner.plan import FIELDS
+from planner.plan import Plan
+from planner.plan.fields import PlanFields
 from planner.plan.frameworks import frameworks
-from planner.plan.relevance import UNMODELLED
-from planner.wording.fields import TEXTS, FieldText, meaning, short_label
+from planner.plan.plan import ROWS
+from planner.wording.fields import meaning, short_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,73 +33,6 @@ class Subject:
     missing: bool = False
 
 
-FIELD_NAMES: Mapping[str, str] = {
-    "model": "hub id, hugging face, config.json, checkpoint, llm",
-    "method": "algorithm, GRPO, PPO, DPO, RLOO, REINFORCE++, DAPO, GSPO, Dr. GRPO, SFT, Intuitor",
-    "framework": "TRL, verl, PyTorch, trainer, library",
-    "finetuning": "LoRA, QLoRA, PEFT, adapter, 4-bit, full",
-    "gpu": "card, H100, A100, H200, 4090, accelerator, VRAM",
-    "gpus": "GPU count, world size, number of cards",
-    "gpus_per_node": "nodes, multi-node, nnodes, machines",
-    "host_ram_per_node": "CPU memory, system RAM, host memory",
-    "sharding": "FSDP, FSDP2, ZeRO, ZeRO-3, DeepSpeed, DDP, data parallel",
-    "shard_size": "HSDP, hybrid sharding, fsdp size",
-    "reshard_after_forward": "ZeRO-3, full shard",
-    "prompts_per_step": "batch size, global batch, train batch",
-    "responses_per_prompt": "group size, n, num generations, rollouts",
-    "prompts_per_update": "mini-batch, gradient accumulation, off-policy updates",
-    "micro_batch_size": "batch per GPU, per device batch, gradient accumulation",
-    "max_tokens_per_micro_batch": "dynamic batch, token budget, packing",
-    "batch_shape": "remove padding, packing, varlen, sequence packing",
-    "prompt_tokens": "prompt length, input length, context length",
-    "response_tokens": "response length, max tokens, completion length, context length, CoT, "
-    "long tail, length histogram",
-    "master_dtype": "fp32 master, mixed precision",
-    "dtype": "bf16, fp16, fp32, mixed precision",
-    "optimizer": "AdamW, 8-bit Adam, bitsandbytes, paged, SGD",
-    "offload": "CPU offload, optimizer offload, param offload, ZeRO-Offload",
-    "gradient_checkpointing": "activation checkpointing, recompute, recomputation",
-    "activation_offload": "CPU activations",
-    "attention": "FlashAttention, SDPA, FA2, FA3, eager",
-    "logits": "cross-entropy, fused linear cross-entropy, chunked loss, vocabulary, LM head",
-    "liger": "Liger kernel, Triton kernels",
-    "compile": "torch compile, inductor",
-    "empty_cache": "empty cache, fragmentation",
-    "expandable_segments": "fragmentation, PYTORCH_CUDA_ALLOC_CONF, allocator",
-    "kl": "beta, KL coefficient, KL loss, reference penalty",
-    "reference": "ref model, reference policy",
-    "critic": "value model, value head",
-    "reward": "reward model, verifier, rule, judge, RM",
-    "rollout": "vLLM, engine, colocate, generation, inference, HF generate, SGLang",
-    "rollout_gpus": "separate engine, disaggregated, dedicated rollout GPUs",
-    "rollout_overlap": "async, one-step off-policy, staleness",
-    "rollout_tensor_parallel": "TP, tensor parallel, vLLM TP",
-    "rollout_expert_parallel": "EP, expert parallel, MoE",
-    "gpu_memory_utilization": "KV cache size, vLLM memory, engine memory",
-    "vllm_sleep_level": "sleep mode, free cache engine, wake up",
-    "max_num_seqs": "concurrency, decode batch",
-    "max_num_batched_tokens": "chunked prefill, prefill",
-    "enforce_eager": "CUDA graphs, cudagraph",
-    "kv_cache_dtype": "KV cache, fp8 KV",
-    "rollout_quantization": "fp8 rollout, quantized inference",
-    "sync_bucket_bytes": "weight sync, update weights bucket",
-    "resampling_factor": "DAPO, dynamic sampling, filter groups, resampling",
-    "price_per_gpu_hour": "cost, dollars, spot price",
-    "reward_seconds": "tool time, sandbox, reward latency",
-    "validation_responses": "evaluation, eval set",
-    "save_steps": "checkpoint, save frequency",
-}
-"""Other names of fields, beside their label, their key and the frameworks' options."""
-ONLY_TIME = (
-    *("steps", "validation_responses", "price_per_gpu_hour", "resampling_factor"),
-    *("reward_seconds", "reward_concurrency", "disk_bytes_per_second"),
-)
-"""Fields of which a test holds that no GPU memory follows from them."""
-
-_FSDP_INSTEAD = (
-    "Meanwhile plan the same GPUs with FSDP2: it spreads weights, gradients and optimizer state "
-    "over as many GPUs, but its activations and times differ from those of your run."
-)
 OTHERS: tuple[Subject, ...] = (
     Subject(
         "clipping",
@@ -159,36 +92,6 @@ OTHERS: tuple[Subject, ...] = (
         "Passes over a batch",
         "ppo epochs, num iterations, mu, reuse",
         "Headroom plans one pass. More passes repeat the training phases with the same memory.",
-    ),
-    Subject(
-        "tensor parallel",
-        "Tensor parallel training (Megatron)",
-        "TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
-        f"Headroom cannot plan training split by tensor parallelism yet. {_FSDP_INSTEAD}",
-        missing=True,
-    ),
-    Subject(
-        "pipeline",
-        "Pipeline parallel training (Megatron)",
-        "PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
-        f"Headroom cannot plan pipeline stages yet. {_FSDP_INSTEAD}",
-        missing=True,
-    ),
-    Subject(
-        "ulysses",
-        "Sequence and context parallel training",
-        "Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
-        "Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the sequence unsplit, "
-        "with full gradient checkpointing: the plan's activations are then an upper limit for your "
-        "run, but times differ.",
-        missing=True,
-    ),
-    Subject(
-        "expert parallel",
-        "Expert parallel training",
-        "EP, expert parallel, MoE parallelism, DeepEP",
-        f"Headroom cannot plan training with experts spread over GPUs yet. {_FSDP_INSTEAD}",
-        missing=True,
     ),
     Subject(
         "slurm",
@@ -251,15 +154,6 @@ OTHERS: tuple[Subject, ...] = (
         missing=True,
     ),
     Subject(
-        "turns",
-        "Turns and tool calls",
-        "turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
-        "Headroom plans one response per prompt, without turns or waiting for tools. Meanwhile set "
-        "the response's length to the length of the whole conversation, tool output included, and "
-        "Seconds per reward to the time that the tools take.",
-        missing=True,
-    ),
-    Subject(
         "oom",
         "An out-of-memory message",
         "OOM, out of memory, CUDA out of memory, error, traceback, crash",
@@ -286,8 +180,6 @@ OTHERS: tuple[Subject, ...] = (
 """What no field of a plan is."""
 ELSEWHERE = ("schedulers", "OpenRLHF", "nemo-rl", "unsloth", "other frameworks")
 """Subjects that Launch writes no files for."""
-NO_INPUT = ("config", "gpu_bytes", "length_distribution", *UNMODELLED)
-"""Fields that have no input of their own in the sidebar."""
 NO_MEMORY = "This setting changes time and money, not GPU memory."
 EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
 """A name in full; words that all begin words of a name; how alike a misspelt one has to be."""
@@ -296,9 +188,19 @@ EXACT, HOLDS, LIKE = 3.0, 2.0, 0.75
 @cache
 def subjects() -> tuple[Subject, ...]:
     """Everything that can be found, fields first, in the order of the plan."""
-    fields = [name for name in FIELDS if name not in NO_INPUT]
-    said = {name: f"{meaning(name)} {NO_MEMORY * (name in ONLY_TIME)}" for name in fields}
-    return (*(Subject(name, "", FIELD_NAMES.get(name, ""), said[name]) for name in fields), *OTHERS)
+    return (
+        *(
+            Subject(name, "", row.names, f"{meaning(name)} {NO_MEMORY * row.only_time}")
+            for name, row in ROWS.items()
+            if row.page[0] or name not in PlanFields.model_fields
+        ),
+        *(
+            Subject(name, Plan.model_fields[name].title or name, row.names, row.meanwhile, True)
+            for name, row in ROWS.items()
+            if row.meanwhile
+        ),
+        *OTHERS,
+    )
 
 
 def options(subject: Subject) -> dict[str, str]:
@@ -329,9 +231,11 @@ def _score(name: str, asked: str) -> float:
 
 @cache
 def _names(subject: Subject) -> tuple[str, ...]:
-    text = TEXTS.get(subject.key, FieldText(subject.title or short_label(subject.key)))
+    info = Plan.model_fields.get(subject.key)
+    label = subject.title or (info and info.title) or short_label(subject.key)
+    said = ROWS[subject.key].said if info else ""
     shorts = (option.rpartition(".")[2] for option in options(subject).values())
-    every = (text.label, text.said, subject.key, *subject.names.split(","), *shorts)
+    every = (label, said, subject.key, *subject.names.split(","), *shorts)
     return tuple(filter(None, map(_plain, every)))
 
 

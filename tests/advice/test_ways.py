@@ -15,8 +15,8 @@ from planner.advice.suggestion import Suggestion, Trying, condensed
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
+from planner.plan.fields import ENGINE_FIELDS
 from planner.plan.presets import presets
-from planner.plan.relevance import ENGINE_FIELDS
 
 LONG = {"response_tokens": 8192, "validation_response_tokens": 8192}
 BLOCKED = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb", **LONG)

@@ -8,8 +8,8 @@ import pytest
 
 from planner import catalog
 from planner.__main__ import main
+from planner.plan.fields import MOVES, NOT_KNOWN, NOT_MODELLED
 from planner.plan.link import from_query, from_query_string
-from planner.plan.rules.not_modelled import MOVES, NOT_KNOWN, RULES
 from ui.opened_pages import field, link_of, opened, words
 
 LEFT_OUT = [
@@ -75,7 +75,7 @@ def test_what_is_no_part_of_a_plan_leaves_nothing_out() -> None:
 
 
 def test_every_field_that_is_not_modelled_says_which_way_it_moves_the_figures() -> None:
-    assert {rule.field for rule in RULES} <= MOVES.keys()
+    assert {rule.field for rule in NOT_MODELLED} <= MOVES.keys()
 
 
 def test_a_model_with_a_vision_part_is_incomplete_on_page_and_command_line(

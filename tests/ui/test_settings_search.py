@@ -11,9 +11,10 @@ from streamlit.testing.v1 import AppTest
 
 from planner import Plan, estimate
 from planner.plan.frameworks import frameworks
+from planner.plan.plan import ROWS
 from planner.ui.inputs.groups import GROUPS, SECTIONS
 from planner.wording import subjects
-from planner.wording.subjects import FIELD_NAMES, ONLY_TIME, OTHERS, Subject, find
+from planner.wording.subjects import OTHERS, Subject, find
 from ui.opened_pages import field, has, link_of, opened, words
 
 IN_SIGHT = {name for section in SECTIONS for row in section.inputs for name in row} | {"model"}
@@ -26,8 +27,8 @@ def keys(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        ("ulysses", "ulysses"),
-        ("Ulises", "ulysses"),
+        ("ulysses", "context_parallel"),
+        ("Ulises", "context_parallel"),
         ("clip", "clipping"),
         ("kv cache", "kv_cache_dtype"),
         ("KV-cache", "kv_cache_dtype"),
@@ -49,7 +50,7 @@ def test_what_people_type_finds_what_they_mean(text: str, first: str) -> None:
 
 
 def test_a_name_of_two_things_finds_both() -> None:
-    assert keys("TP") == ["rollout_tensor_parallel", "tensor parallel"]
+    assert keys("TP") == ["rollout_tensor_parallel", "tensor_parallel"]
     assert {"method", "resampling_factor", "clipping"} <= {*keys("DAPO")}
     assert keys("xyzzy") == []
 
@@ -57,13 +58,16 @@ def test_a_name_of_two_things_finds_both() -> None:
 def test_every_input_can_be_found_and_every_name_is_of_one() -> None:
     found = {one.key for one in subjects.subjects()}
     assert IN_SIGHT | {name for group in GROUPS for name in group.fields} <= found
-    assert {*FIELD_NAMES, *ONLY_TIME} <= found
+    assert {name for name, row in ROWS.items() if row.names or row.only_time} <= found
     for framework in frameworks().values():
         assert {*framework.words} <= found
     assert len({one.key for one in OTHERS}) == len(OTHERS)
 
 
-@pytest.mark.parametrize("subject", [one for one in OTHERS if one.missing], ids=lambda one: one.key)
+MISSING = [one for one in subjects.subjects() if one.missing]
+
+
+@pytest.mark.parametrize("subject", MISSING, ids=lambda one: one.key)
 def test_what_is_missing_says_so_and_what_to_do_meanwhile(subject: Subject) -> None:
     lacks, _, then = subject.says.partition(". Meanwhile ")
     assert lacks.startswith(("Headroom ", "Launch ")) and then.endswith(".")
@@ -72,7 +76,7 @@ def test_what_is_missing_says_so_and_what_to_do_meanwhile(subject: Subject) -> N
 CHANGES = {"steps": 900, "price_per_gpu_hour": 9.0, "resampling_factor": 3.0, "reward_seconds": 2.0}
 
 
-@pytest.mark.parametrize("name", ONLY_TIME)
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.only_time])
 @pytest.mark.parametrize("more", [{}, {"method": "ppo"}, {"finetuning": "lora"}], ids=str)
 def test_what_is_said_to_change_no_memory_changes_none(name: str, more: dict[str, str]) -> None:
     timed = {"reward_seconds": 1.0, "save_steps": 100, "eval_steps": 50}

@@ -13,14 +13,16 @@ from streamlit.testing.v1 import AppTest
 from planner.launch.export import export, following
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
+from planner.plan.fields import NOT_MODELLED, REFUSED
 from planner.plan.frameworks import frameworks
+from planner.plan.plan import ROWS
 from planner.plan.presets import presets
 from planner.plan.query import to_query
-from planner.plan.rules import IMPOSSIBLE, UNMODELLED
+from planner.plan.rules import ASKING
 from planner.plan.trainers import exporting
 from planner.rule import Rule
 from planner.ui.state import draft as drafts
-from planner.wording.fields import TEXTS, help_text, label, labelled
+from planner.wording.fields import help_text, label, labelled
 from ui.opened_pages import field, has, link_of, opened, unfold, words
 
 START = drafts.of_plan(presets()["ppo-7b@1"].plan, "ppo-7b@1")
@@ -165,12 +167,8 @@ def test_a_script_has_the_figures_that_the_sidebar_says(preset: str) -> None:
         assert any(f"{option}{by}{value}" in text for by in ("=", ": ", " ", '": ')), option
 
 
-RULES = [
-    rule
-    for rules in (UNMODELLED, IMPOSSIBLE, *(each.rules for each in frameworks().values()))
-    for rule in rules
-    if isinstance(rule, Rule)
-]
+OWN = (one for each in frameworks().values() for one in each.rules if isinstance(one, Rule))
+RULES = (*NOT_MODELLED, *REFUSED, *ASKING, *OWN)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.field}: {rule.message[:40]}")
@@ -205,11 +203,11 @@ def test_a_link_that_was_cut_off_is_told_in_labels() -> None:
     assert "from “Fine-tuning” to “Autocast”" in said
 
 
-EMPTY = [name for name, text in TEXTS.items() if text.empty]
+EMPTY = [name for name, row in ROWS.items() if row.empty]
 
 
 def test_no_label_is_a_manual() -> None:
-    assert not [name for name in TEXTS if re.search(r"\b0\b", label(name))]
+    assert not [name for name in ROWS if re.search(r"\b0\b", label(name))]
     assert not [name for name in EMPTY if re.search(r"\b0 is\b|\b0:", help_text(name))]
     assert label("shard_size") == "Shard group size, GPUs"
     assert label("resampling_factor") == "Dynamic sampling: generation multiplier"

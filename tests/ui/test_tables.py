@@ -13,6 +13,7 @@ from planner.estimate import estimate
 from planner.footprint import StatedError
 from planner.plan import FIELDS, Plan
 from planner.plan.methods import methods
+from planner.plan.plan import ROWS
 from planner.plan.presets import presets
 from planner.ui import tables
 from planner.ui.elements import decimals
@@ -20,7 +21,7 @@ from planner.ui.inputs.groups import GROUPS, SECTIONS
 from planner.ui.messages import plain
 from planner.ui.scaling.axes import AXES, border, family, relatives
 from planner.wording.display import UNITS, interval, put_in
-from planner.wording.fields import TEXTS, help_text
+from planner.wording.fields import help_text
 
 FOOTPRINT = estimate(presets()["grpo-7b@1"].plan)
 
@@ -152,12 +153,13 @@ def test_every_field_is_shown_somewhere_or_said_why_not() -> None:
     one_value_so_far = (*(f"{kind}_parallel" for kind in KINDS_OF_SPLITS), "turns")
     assert sorted([*main, *grouped, *by_other_inputs, *one_value_so_far]) == sorted(FIELDS)
     own = {name for method in methods().values() for name in method.own_fields}
-    assert own and set(TEXTS) | own == {*main, *grouped} and not own & set(TEXTS)
+    placed = {name for name, row in ROWS.items() if row.page[0]}
+    assert own and placed | own == {*main, *grouped} and not own & placed
     assert len(main) == 11
 
 
 def test_help_names_the_links_key() -> None:
-    assert all(f"`{name}`" in help_text(name) for name in TEXTS)
+    assert all(f"`{name}`" in help_text(name) for name in ROWS)
 
 
 def test_text_from_a_link_stays_text() -> None:

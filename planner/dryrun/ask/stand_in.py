@@ -9,9 +9,11 @@ from typing import Any
 from planner.formulas import sharding, state
 from planner.phases import sampled
 from planner.plan import Plan
-from planner.plan.fields import EIGHT_BIT
+from planner.plan.chosen import DEFAULTS
+from planner.plan.fields import EIGHT_BIT, ROWS
 from planner.plan.frameworks import OWN, framework_named, ours, own_step
 from planner.plan.loss import foreign, has_path, path_of
+from planner.plan.relevance import without_effect
 from planner.plan.trainers import trainer_of
 from planner.setup.quantities import pads_rollout
 from planner.setup.setup import models_of
@@ -118,12 +120,10 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
         notes.append("The 8-bit optimizer did not run: its state comes from the estimate.")
-    if plan.chunk_compile and plan.logits == "chunked":
-        changes["chunk_compile"] = False
-        otherwise.append("The head's chunks ran eagerly; compiled chunks keep less.")
-    if plan.compile:
-        changes["compile"] = False
-        otherwise.append("Layers ran eagerly; compiled layers keep less.")
+    for name in (each for each in ROWS if ROWS[each].not_run):
+        if getattr(plan, name) != DEFAULTS[name] and name not in without_effect(plan):
+            changes[name] = DEFAULTS[name]
+            otherwise.append(ROWS[name].not_run)
     executed = plan.model_copy(update=changes) if changes else plan
     return StandIn(
         executed,

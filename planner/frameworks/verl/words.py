@@ -68,9 +68,9 @@ BESIDE = {
     "weight decay": Word(f"{_ACTOR}.optim.weight_decay"),
     "epochs": Word(f"{_ACTOR}.ppo_epochs"),
     "resampling_factor": Word("algorithm.filter_groups"),
-    "ulysses": Word(f"{_ACTOR}.ulysses_sequence_parallel_size"),
-    "tensor parallel": Word(f"{_ACTOR}.megatron.tensor_model_parallel_size"),
-    "pipeline": Word(f"{_ACTOR}.megatron.pipeline_model_parallel_size"),
+    "context_parallel": Word(f"{_ACTOR}.ulysses_sequence_parallel_size"),
+    "tensor_parallel": Word(f"{_ACTOR}.megatron.tensor_model_parallel_size"),
+    "pipeline_parallel": Word(f"{_ACTOR}.megatron.pipeline_model_parallel_size"),
     "turns": Word(f"{_ROLLOUT}.multi_turn.max_assistant_turns"),
 }
 """Its options that no field of a plan has, by the subject of :mod:`planner.wording.subjects`."""

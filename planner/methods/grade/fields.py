@@ -6,81 +6,68 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from planner.values.method import OwnFields, more
+from planner.values.field import field
+from planner.values.method import OwnFields
 
 
 class GradeFields(OwnFields):
     """The switches of documents 001 and 002."""
 
-    grade_estimator: Literal["soft", "straight-through"] = Field(
+    grade_estimator: Literal["soft", "straight-through"] = field(
         "soft",
-        title="Estimator",
-        description="GRADE's gradient estimator.",
-        json_schema_extra=more(
-            "straight-through feeds one-hot tokens and uses the gradient of the soft tokens."
-        ),
+        "Estimator",
+        "GRADE's gradient estimator.",
+        more="straight-through feeds one-hot tokens and uses the gradient of the soft tokens.",
     )
-    grade_top_k: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
+    grade_top_k: Annotated[int, Field(ge=0, le=1_048_576)] = field(
         0,
-        title="Top k",
-        description="Tokens kept per step; 0 keeps all.",
-        json_schema_extra=more("Number of tokens that enter the softmax at each step; 0 takes the "
-        "whole vocabulary."),
+        "Top k",
+        "Tokens kept per step; 0 keeps all.",
+        more="Number of tokens that enter the softmax at each step; 0 takes the whole vocabulary.",
     )
-    grade_dense_scatter: bool = Field(
+    grade_dense_scatter: bool = field(
         False,
-        title="Scatter the top k to the whole vocabulary",
-        description="Scatter the top-k weights into a row of the whole vocabulary.",
-        json_schema_extra=more(
-            "As in document 001's code: this keeps the dense row that top-k should avoid."
-        ),
+        "Scatter the top k to the whole vocabulary",
+        "Scatter the top-k weights into a row of the whole vocabulary.",
+        more="As in document 001's code: this keeps the dense row that top-k should avoid.",
     )
-    grade_kl: Literal["none", "batch", "online", "online-metric"] = Field(
+    grade_kl: Literal["none", "batch", "online", "online-metric"] = field(
         "none",
-        title="KL term",
-        description="GRADE's KL term.",
-        json_schema_extra=more(
-            "batch keeps the logits of all steps for one KL in the loss; online adds the KL up "
-            "step by step, also in the loss. online-metric only reports the KL, without gradient "
-            "and outside the loss, as in document 001's optimised code.",
-            in_place_of="kl",
-        ),
+        "KL term",
+        "GRADE's KL term.",
+        more="batch keeps the logits of all steps for one KL in the loss; online adds the KL up "
+        "step by step, also in the loss. online-metric only reports the KL, without gradient and "
+        "outside the loss, as in document 001's optimised code.",
+        in_place_of="kl",
     )
-    grade_reference_cache: bool = Field(
+    grade_reference_cache: bool = field(
         False,
-        title="Reference with a KV cache",
-        description="The reference decodes with a KV cache.",
-        json_schema_extra=more(
-            "Without a cache each step runs the reference over the whole row. A cache saves time "
-            "once GEMMs take longer than launching their kernels: with long rows, or with many "
-            "rows."
-        ),
+        "Reference with a KV cache",
+        "The reference decodes with a KV cache.",
+        more="Without a cache each step runs the reference over the whole row. A cache saves time "
+        "once GEMMs take longer than launching their kernels: with long rows, or with many rows.",
     )
-    grade_reward_input: Literal["dense", "sparse"] = Field(
+    grade_reward_input: Literal["dense", "sparse"] = field(
         "dense",
-        title="Reward reads",
-        description="The reward model reads soft tokens as a dense or sparse mixture.",
-        json_schema_extra=more(
-            "dense multiplies by the whole embedding; sparse gathers the top k rows of each token."
-        ),
+        "Reward reads",
+        "The reward model reads soft tokens as a dense or sparse mixture.",
+        more="dense multiplies by the whole embedding; sparse gathers the top k rows of each "
+        "token.",
     )
-    grade_step_checkpointing: bool = Field(
+    grade_step_checkpointing: bool = field(
         False,
-        title="Checkpoint each step",
-        description="Checkpoint each generated token.",
-        json_schema_extra=more(
-            "Keeps only the input of each generated token's forward and recomputes that forward in "
-            "the backward."
-        ),
+        "Checkpoint each step",
+        "Checkpoint each generated token.",
+        more="Keeps only the input of each generated token's forward and recomputes that forward "
+        "in the backward.",
     )
-    grade_autocast: bool = Field(
+    grade_autocast: bool = field(
         False,
-        title="Autocast",
-        description="The policy's forward runs under autocast, including its fp32 adapters.",
-        json_schema_extra=more(
-            "As in the documents' code: fp32 adapters are cast to half-precision copies, and every "
-            "generated token makes new copies."
-        ),
+        "Autocast",
+        "The policy's forward runs under autocast, including its fp32 adapters.",
+        more="As in the documents' code: fp32 adapters are cast to half-precision copies, and "
+        "every generated token makes new copies.",
+        since=3,
     )
 
 

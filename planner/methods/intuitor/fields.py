@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
-from planner.values.method import OwnFields, more
+from planner.values.field import field
+from planner.values.method import OwnFields
 
 
 class IntuitorFields(OwnFields):
     """How self-certainty is computed, and whether gradients flow through it."""
 
-    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens", "fused"] = Field(
+    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens", "fused"] = field(
         "full",
-        title="Self-certainty",
-        description="How Intuitor's self-certainty is computed over the vocabulary.",
-        json_schema_extra=more(
-            "Self-certainty is Intuitor's reward: how far the next-token distribution is from "
-            "uniform. Chunks bound the temporaries and give the same value; the fused head "
-            "computes self-certainty in the same pass as the old log-probs."
-        ),
+        "Self-certainty",
+        "How Intuitor's self-certainty is computed over the vocabulary.",
+        more="Self-certainty is Intuitor's reward: how far the next-token distribution is from "
+        "uniform. Chunks bound the temporaries and give the same value; the fused head computes "
+        "self-certainty in the same pass as the old log-probs.",
     )
-    self_certainty_gradient: bool = Field(
+    self_certainty_gradient: bool = field(
         False,
-        title="Gradient through self-certainty",
-        description="Let gradients flow through self-certainty (document 000's premise).",
-        json_schema_extra=more(
-            "Off: Intuitor's reward has no gradient. On: its reward has a gradient, as document "
-            "000 assumes, to show what that would cost."
-        ),
+        "Gradient through self-certainty",
+        "Let gradients flow through self-certainty (document 000's premise).",
+        more="Off: Intuitor's reward has no gradient. On: its reward has a gradient, as document "
+        "000 assumes, to show what that would cost.",
     )
 
 

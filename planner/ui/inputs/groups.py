@@ -1,4 +1,4 @@
-"""Where each field of a plan stands: in sight, in a folded group, or nowhere and why.
+"""Sections and folded groups of the sidebar; which group a field stands in its row says.
 
 Imports no Streamlit.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.plan.methods import methods
+from planner.plan.plan import ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,131 +32,32 @@ class Section:
     groups: tuple[Group, ...] = ()
 
 
-PRECISION = Group(
-    "precision",
-    "Precision and optimizer",
-    ":material/decimal_increase:",
-    (
-        "dtype",
-        "master_dtype",
-        "base_dtype",
-        "gradient_dtype",
-        "reduce_dtype",
-        "logits_dtype",
-        "optimizer",
-        "optimizer_step",
-        "lora_rank",
-        "lora_targets",
-        "lora_dropout",
-        "autocast",
-    ),
-)
-ROLES = Group(
-    "roles",
-    "Reference, critic, reward",
-    ":material/groups:",
-    (
-        "kl",
-        "entropy",
-        "reference",
-        "critic",
-        "critic_model",
-        "reward",
-        "reward_model",
-        "reward_seconds",
-        "reward_concurrency",
-    ),
-)
-OWN = tuple(
-    Group(method.name, method.title, ":material/tune:", method.own_fields)
-    for method in methods().values()
-    if method.fields
-)
-HARDWARE = Group(
-    "hardware",
-    "Sharding, nodes, versions",
-    ":material/lan:",
-    (
-        "sharding",
-        "shard_size",
-        "reshard_after_forward",
-        "gpus_per_node",
-        "host_ram_per_node",
-        "disk_bytes_per_second",
-        "framework_version",
-        "torch_version",
-    ),
-)
-BATCH = Group(
-    "batch",
-    "Mini- and micro-batches",
-    ":material/stacks:",
-    (
-        "prompts_per_update",
-        "micro_batch_size",
-        "logprob_micro_batch_size",
-        "max_tokens_per_micro_batch",
-        "batch_shape",
-        "mean_prompt_tokens",
-        "validation_response_tokens",
-    ),
-)
-SAVERS = Group(
-    "savers",
-    "Memory savers",
-    ":material/compress:",
-    (
-        "gradient_checkpointing",
-        "activation_offload",
-        "offload",
-        "attention",
-        "logits",
-        "chunk_tokens",
-        "chunk_compile",
-        "liger",
-        "compile",
-        "empty_cache",
-        "expandable_segments",
-    ),
-)
-ROLLOUT = Group(
-    "rollout",
-    "Rollout engine",
-    ":material/bolt:",
-    (
-        "rollout",
-        "gpu_memory_utilization",
-        "rollout_gpus",
-        "rollout_overlap",
-        "rollout_tensor_parallel",
-        "vllm_sleep_level",
-        "max_num_seqs",
-        "max_num_batched_tokens",
-        "rollout_expert_parallel",
-        "enforce_eager",
-        "async_scheduling",
-        "kv_cache_dtype",
-        "rollout_quantization",
-        "sync_bucket_bytes",
-        "temperature",
-        "resampling_factor",
-    ),
-)
-MONEY = Group(
-    "money",
-    "Time and money",
-    ":material/payments:",
-    ("steps", "save_steps", "eval_steps", "validation_responses", "price_per_gpu_hour"),
-)
+def _group(key: str, title: str, icon: str) -> Group:
+    places = sorted((row.page[1], name) for name, row in ROWS.items() if row.page[0] == key)
+    return Group(key, title, icon, tuple(name for _, name in places))
+
 
 SECTIONS: tuple[Section, ...] = (
     Section(
         "Method and framework",
         ":material/deployed_code:",
         (("method", "variation"), ("framework", "finetuning")),
-        (PRECISION, ROLES, *OWN),
+        (
+            _group("precision", "Precision and optimizer", ":material/decimal_increase:"),
+            _group("roles", "Reference, critic, reward", ":material/groups:"),
+            *(
+                Group(method.name, method.title, ":material/tune:", method.own_fields)
+                for method in methods().values()
+                if method.fields
+            ),
+        ),
     ),
-    Section("Hardware", ":material/memory:", (("gpu", "gpus"),), (HARDWARE,)),
+    Section(
+        "Hardware",
+        ":material/memory:",
+        (("gpu", "gpus"),),
+        (_group("hardware", "Sharding, nodes, versions", ":material/lan:"),),
+    ),
     Section(
         "Batch and lengths",
         ":material/straighten:",
@@ -163,9 +65,18 @@ SECTIONS: tuple[Section, ...] = (
             ("prompts_per_step", "responses_per_prompt"),
             ("prompt_tokens", "response_tokens"),
         ),
-        (BATCH,),
+        (_group("batch", "Mini- and micro-batches", ":material/stacks:"),),
     ),
-    Section("Memory, engine, money", ":material/tune:", (), (SAVERS, ROLLOUT, MONEY)),
+    Section(
+        "Memory, engine, money",
+        ":material/tune:",
+        (),
+        (
+            _group("savers", "Memory savers", ":material/compress:"),
+            _group("rollout", "Rollout engine", ":material/bolt:"),
+            _group("money", "Time and money", ":material/payments:"),
+        ),
+    ),
 )
 """The sidebar, top to bottom."""
 

@@ -7,37 +7,15 @@ from functools import partial
 from typing import Any
 
 import streamlit as st
+from pydantic.fields import FieldInfo
 
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
+from planner.plan.plan import ROWS
 from planner.ui.state import session, typed
 from planner.units import GIB
 from planner.wording import choices
-from planner.wording.fields import help_text, label, when_empty
-
-BYTES_FIELDS = (
-    "host_ram_per_node",
-    "disk_bytes_per_second",
-    "gpu_bytes",
-    "sync_bucket_bytes",
-)
-"""Kept in bytes, typed in GiB."""
-
-STEPS = {
-    "prompt_tokens": 128,
-    "mean_prompt_tokens": 16,
-    "response_tokens": 512,
-    "validation_response_tokens": 512,
-    "max_num_batched_tokens": 1024,
-    "max_tokens_per_micro_batch": 1024,
-    "max_num_seqs": 32,
-    "gpu_memory_utilization": 0.05,
-    "price_per_gpu_hour": 0.1,
-    "steps": 100,
-    "lora_dropout": 0.05,
-}
-"""What the plus and minus buttons add."""
-
+from planner.wording.fields import help_text, label
 
 LEAST = 0.01
 """What a number that is not whole is shown to."""
@@ -46,7 +24,7 @@ LEAST = 0.01
 def field(name: str, values: Any) -> None:
     """Draw the input of a field with its current value."""
     value = values[name]
-    if name in BYTES_FIELDS:
+    if "GiB" in label(name):
         _gib(name, value)
     elif name.endswith("_version"):
         select(name, value, choices.versions(name, values["framework"]))
@@ -59,13 +37,13 @@ def field(name: str, values: Any) -> None:
         _number(name, value)
 
 
-def bounds(name: str) -> tuple[Any, Any]:
-    """Smallest and largest value the plan's field allows; None where it says nothing.
+def bounds(info: FieldInfo) -> tuple[Any, Any]:
+    """Smallest and largest value that a field allows; None where it says nothing.
 
     Inside a bound that is itself not allowed, by the least that an input shows.
     """
     low = high = None
-    for rule in Plan.model_fields[name].metadata:
+    for rule in info.metadata:
         low = rule.gt + LEAST if hasattr(rule, "gt") else getattr(rule, "ge", low)
         high = rule.lt - LEAST if hasattr(rule, "lt") else getattr(rule, "le", high)
     return low, high
@@ -82,7 +60,7 @@ def _common(
     ``convert`` makes the plan's value of what is typed; ``take`` is what to do with that where it
     is more than setting the field. Where an empty input means something, it says what.
     """
-    key, empty = f"field:{name}", when_empty(name)
+    key, empty = f"field:{name}", ROWS[name].empty
     typed.mirror(key, value, take or partial(_set, name, convert), clears=bool(empty))
     return {"key": key, "help": help_text(name), **({"placeholder": empty} if empty else {})}
 
@@ -94,7 +72,7 @@ def _set(name: str, convert: Callable[[Any], Any] | None, value: Any) -> None:
 
 def _figure(name: str, value: float, convert: Callable[[Any], Any] | None = None) -> dict[str, Any]:
     """What an input of a number is given: one that may be empty is so by default, and at 0."""
-    if not when_empty(name):
+    if not ROWS[name].empty:
         return {"value": value, **_common(name, value, convert)}
     return {"value": None, **_common(name, value or None, convert)}
 
@@ -125,14 +103,14 @@ def _number(name: str, value: float) -> None:
     What is beyond an input's own limit never leaves the browser, and the page would go on with the
     verdict of another plan; so the plan refuses it, in words.
     """
-    low, high = bounds(name)
+    low, high = bounds(Plan.model_fields[name])
     whole = KINDS[name] is int
     low, high = min(low, value), max(high, value)
     st.number_input(
         label(name),
         min_value=low if whole else float(low),
         max_value=None if whole else float(high),
-        step=STEPS.get(name, 1 if whole else 0.1),
+        step=ROWS[name].step or (1 if whole else 0.1),
         format="%d" if whole else "%.2f",
         **_figure(name, value),
     )
@@ -140,7 +118,7 @@ def _number(name: str, value: float) -> None:
 
 def _gib(name: str, value_bytes: int) -> None:
     st.number_input(
-        label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
+        label(name),
         min_value=0.0,
         max_value=2**53 / GIB,
         step=1.0,

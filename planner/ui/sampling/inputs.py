@@ -14,7 +14,7 @@ from planner.sampling.plan import SamplingPlan, choices
 from planner.sampling.presets import DEFAULT, PRESETS
 from planner.ui.elements import segments
 from planner.ui.inputs.gpu import CARDS, card_name
-from planner.ui.inputs.widgets import to_bytes
+from planner.ui.inputs.widgets import bounds, to_bytes
 from planner.ui.sampling import state
 from planner.ui.sampling.texts import LABELS, help_of, name_of
 from planner.ui.state import typed
@@ -89,7 +89,7 @@ def _field(field: str, values: dict[str, Any], plan: SamplingPlan | None) -> Non
     elif choices(field):
         _select(field, value, choices(field))
     else:
-        _number(field, value, *_bounds(field), STEPS.get(field, 1))
+        _number(field, value, *bounds(SamplingPlan.model_fields[field]), STEPS.get(field, 1))
         if field in DERIVED and not value and plan is not None:
             st.caption(f"0 means {int(DERIVED[field](plan)):,} here")
 
@@ -137,13 +137,6 @@ def _select(field: str, value: str, options: tuple[str, ...]) -> None:
 def _shown(value: str) -> str:
     """A choice as a person reads it, a card by its name and size."""
     return card_name(value) if value in CARDS else name_of(value)
-
-
-def _bounds(field: str) -> tuple[int, int]:
-    low = high = 0
-    for rule in SamplingPlan.model_fields[field].metadata:
-        low, high = getattr(rule, "ge", low), getattr(rule, "le", high)
-    return low, high
 
 
 @st.cache_data(max_entries=1)
