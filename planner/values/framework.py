@@ -205,6 +205,8 @@ class Framework:
     """What it calls settings that no plan has, which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
+    settled: Callable[[Any], Mapping[str, int]] = lambda plan: {}
+    """Fields of a plan that no option of it says: its loop sets them by others, to these values."""
     path_notes: Mapping[str, str] = field(default_factory=dict)
     """A sentence about an estimate, by the logits path that runs."""
 

@@ -7,7 +7,7 @@ and TRL's colocated engine fix.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
+from planner.frameworks.trl.words import BESIDE, WORDS, batch_options, sequences_at_once
 from planner.rule import Rule
 from planner.units import GIB, MIB
 from planner.values.framework import Framework, HostSide
@@ -89,6 +89,7 @@ FRAMEWORK = Framework(
     words=WORDS,
     beside=BESIDE,
     batch_options=batch_options,
+    settled=sequences_at_once,
     rules=(
         Rule(
             "optimizer_step",
