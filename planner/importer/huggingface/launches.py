@@ -36,6 +36,7 @@ ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 SPREAD = "**"
 """What the Python reader calls a mapping that it cannot look into."""
+OWN = "An option of the script's own, which it hands on to no setting."
 MODELS = (MODEL, "reward_model_name_or_path")
 CONFIGURATIONS = (".json", ".yaml", ".yml")
 """Endings of a file that ``HfArgumentParser`` reads where it is the only word of a command."""
@@ -99,6 +100,10 @@ def reading_of(
     reading = read(taken, table.nothing, givens)
     reading.beyond += wrong
     reading.open += absent
+    own = {f"--{name}" for name in declared_in(beside(files, launch.program))[1]}
+    reading.unknown = [
+        replace(one, why=OWN) if one.name in own else one for one in reading.unknown
+    ]
     return reading, givens
 
 

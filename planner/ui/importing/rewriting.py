@@ -27,7 +27,7 @@ def show(found: Imported, footprint: Footprint) -> None:
         st.subheader("Your file, with the plan as it is now", anchor=False)
         _files(found, rewritten(found, footprint.plan))
         return
-    if footprint.verdict.word == "fits" or footprint.verdict.incomplete:
+    if footprint.verdict.word == "fits":
         return
     if not st.session_state.get(WANTED):
         st.button(
@@ -45,6 +45,8 @@ def show(found: Imported, footprint: Footprint) -> None:
         st.markdown("None of the changes tried makes this plan fit.")
         return
     suggestions.card(ways[0], "import-way", first=True)
+    if footprint.verdict.incomplete:
+        st.caption("Judged without what is left out of the plan.")
     st.subheader("Your file, with this change", anchor=False)
     _files(found, suggested(found, ways[0]))
 
