@@ -32,6 +32,7 @@ NODE = 8
 """GPUs of a usual node."""
 _SERVER = "workers/rollout/vllm_rollout/vllm_async_server.py:287"
 _ENGINES = {"vllm": "vLLM"}
+FREES = f"{ROLLOUT}.free_cache_engine"
 
 
 def _name(value: Any, said: Said) -> Mapping[str, Any]:
@@ -73,11 +74,20 @@ def _sleep(value: Any, said: Said) -> Mapping[str, Any]:
     if separates(said):
         return {}
     if not truth(value):
-        raise ValueError(
-            "The engine keeps its weights and KV cache while the trainer works: memory rises by "
-            "them. verl's engine is planned asleep then."
-        )
+        # vllm_async_server.py, sleep and wake_up; engine_workers.py, update_weights: nothing then
+        # gives memory back, and weights are sent to an engine that is awake.
+        return {"vllm_sleep_level": 0}
     return {"vllm_sleep_level": 1 if adapts(said) else 2}
+
+
+def _mode(value: Any, said: Said) -> Mapping[str, Any]:
+    """What lets vLLM sleep at all: of an engine that is never asked to, nothing that counts."""
+    if not truth(value) and truth(said[FREES]) and not separates(said):
+        raise ValueError(
+            "The engine cannot sleep then, and free_cache_engine has it do so: set that to False, "
+            "too, for an engine that keeps its weights and KV cache while the trainer works."
+        )
+    return {}
 
 
 def _bucket(value: Any, said: Said) -> Mapping[str, Any]:
@@ -127,9 +137,13 @@ ENGINE = (
     _of_engine("max_num_batched_tokens", "max_num_batched_tokens", 8192, 78),
     _of_engine("enforce_eager", "enforce_eager", False, 52, truth),
     Setting(
-        name=f"{ROLLOUT}.free_cache_engine", default=True, moves="memory",
+        name=FREES, default=True, moves="memory",
         source="rollout/rollout.yaml:61", fields=("vllm_sleep_level",),
         write=lambda plan: not apart(plan) and plan.vllm_sleep_level > 0, read=_sleep,
+    ),
+    Added(
+        name=f"{ROLLOUT}.enable_sleep_mode", default=True, moves="memory",
+        source="workers/config/rollout.py:268", fields=("vllm_sleep_level",), read=_mode,
     ),
     LOGPROB_ROWS,
     carries(
@@ -222,7 +236,7 @@ APART = (
 )  # fmt: skip
 
 ONE_STEP_OFF = {
-    f"{ROLLOUT}.free_cache_engine": False,
+    FREES: False,
     f"{ROLLOUT}.checkpoint_engine.backend": "nccl",
     CORRECTION.name: True,
 }

@@ -10,7 +10,6 @@ from planner.frameworks.verl.settings.rows import (
     ACTOR,
     MODEL,
     ROLLOUT,
-    Added,
     Said,
     carries,
     joint,
@@ -117,11 +116,5 @@ SOURCES = (
     refuses(
         "rollout", f"{ROLLOUT}.mode", "async", "rollout/rollout.yaml:8", ("async",),
         "verl removed every mode but async.",
-    ),
-    refuses(
-        "vllm_sleep_level", f"{ROLLOUT}.enable_sleep_mode", True, "workers/config/rollout.py:268",
-        (True,),
-        "The engine keeps its weights and KV cache while the trainer works: memory rises by them.",
-        kind=Added,
     ),
 )  # fmt: skip
