@@ -18,7 +18,7 @@ from planner.importer import elsewhere
 from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Open, Word
 from planner.importer.huggingface import homes
-from planner.importer.huggingface.calls import Spoken, methods_of, owners
+from planner.importer.huggingface.calls import Spoken, owners
 from planner.importer.huggingface.launches import (
     FEW,
     Table,
@@ -65,6 +65,11 @@ BY_TRAINER = {
     "trainer.preprocess_logits_for_metrics": "Less: validation keeps fewer logits.",
 }
 """Arguments of Trainer that move memory or seconds, and no field has."""
+OVERRIDDEN = {
+    f"trainer.class.{method}": f"The script has its own {method}; the plan has Trainer's."
+    for method in ("compute_loss", "training_step", "create_optimizer")
+}
+"""Methods of Trainer that decide what a step takes, where the script's class has its own."""
 ASKED = {
     "model": "model_name_or_path",
     "gpu": "",
@@ -158,9 +163,8 @@ def imported(
         )
         return reading
     _settle(reading)
-    judge(reading, BY_TRAINER)
+    judge(reading, {**BY_TRAINER, **OVERRIDDEN})
     reading.beyond += _unseen(launch, script)
-    reading.beyond += _own_step(script)
     method = next(name for name in methods() if trainer_of(FRAMEWORK.name, name).export)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
     ask(reading, ASKED)
@@ -188,11 +192,3 @@ def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:
     if not script and launch.program != ALONE and not EXAMPLE.search(launch.program):
         why = "It is taken for a program around Trainer with the model's own loss: give its source."
         yield Entry("program", launch.program, why=why)
-
-
-def _own_step(script: Sequence[Given]) -> Iterator[Entry]:
-    """Methods of the step that a script overrides in its own subclass of Trainer."""
-    for name, method in methods_of(script):
-        if method in ("compute_loss", "training_step", "create_optimizer"):
-            why = f"The script has its own {method}; the plan has Trainer's."
-            yield Entry(f"{name}.{method}", "its own", why=why)
