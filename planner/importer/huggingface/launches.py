@@ -32,6 +32,8 @@ from planner.values.setting import Setting, with_defaults
 
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
+ASKED = {"model": MODEL, "gpu": "", "gpus": "accelerate.num_processes", "steps": "max_steps"}
+"""Fields that have no right default in any trainer, each with its setting."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 SPREAD = "**"
@@ -119,8 +121,23 @@ def configuration(launch: Launch) -> list[Given]:
     return told if alone else [one for one in told if one.name == "config"]
 
 
-def ask(reading: Reading, needed: Mapping[str, str]) -> None:
+def speaks(launch: Launch, files: Files, names: Iterable[str]) -> set[str]:
+    """What a command and its configurations say, by name, where they are a trainer's own.
+
+    Args:
+        launch: of a program whose name alone tells nothing.
+        files: what files give.
+        names: of the trainer's settings; empty comes of a command that says too few of them.
+    """
+    told = {one.name.partition(".")[0] for one in flags(launch.arguments, ())}
+    for one in configuration(launch):
+        told |= {each.name.partition(".")[0] for each in beside(files, str(one.value))}
+    return told if len(told & {*names}) >= FEW else set()
+
+
+def ask(reading: Reading, **more: str) -> None:
     """Note fields that nothing says and no default is good for, with the setting of each."""
+    needed = {**ASKED, **more}
     said = {*reading.plan, *(field for one in reading.open if one.asked for field in one.fields)}
     for field, name in needed.items():
         if field not in said:
