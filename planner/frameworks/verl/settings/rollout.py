@@ -24,7 +24,7 @@ from planner.frameworks.verl.settings.rows import (
 from planner.plan import Plan
 from planner.units import MIB
 from planner.values.dtypes import TORCH_NAMES
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 
 _BUCKET = 2048
 """MiB."""
@@ -80,21 +80,6 @@ def _sleep(value: Any, said: Said) -> Mapping[str, Any]:
     return {"vllm_sleep_level": 1 if adapts(said) else 2}
 
 
-def _mode(value: Any, said: Said) -> Mapping[str, Any]:
-    """What lets vLLM sleep at all: of an engine that is never asked to, nothing that counts."""
-    if not truth(value) and truth(said[FREES]) and not separates(said):
-        raise ValueError(
-            "The engine cannot sleep then, and free_cache_engine has it do so: set that to False, "
-            "too, for an engine that keeps its weights and KV cache while the trainer works."
-        )
-    return {}
-
-
-def _bucket(value: Any, said: Said) -> Mapping[str, Any]:
-    size = whole(value)
-    return {"sync_bucket_bytes": 0 if size == _BUCKET else size * MIB}
-
-
 def _quantized(value: Any) -> str:
     return "none" if value is None else str(one_of({"fp8": "fp8"}, value, "Quantization to"))
 
@@ -143,7 +128,13 @@ ENGINE = (
     ),
     Added(
         name=f"{ROLLOUT}.enable_sleep_mode", default=True, moves="memory",
-        source="workers/config/rollout.py:268", fields=("vllm_sleep_level",), read=_mode,
+        source="workers/config/rollout.py:268", fields=("vllm_sleep_level",),
+        # vLLM's own leave to sleep: of an engine that is never asked to, nothing that counts.
+        read=refusing(
+            "The engine cannot sleep then, and free_cache_engine has it do so: set that to False, "
+            "too, for an engine that keeps its weights and KV cache while the trainer works.",
+            lambda value, said: not truth(value) and truth(said[FREES]) and not separates(said),
+        ),
     ),
     LOGPROB_ROWS,
     carries(
@@ -156,7 +147,9 @@ ENGINE = (
     Setting(
         name=f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", default=_BUCKET,
         source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
-        write=lambda plan: plan.sync_bucket_bytes // MIB or None, read=_bucket,
+        write=lambda plan: plan.sync_bucket_bytes // MIB or None,         read=lambda value, said: {
+            "sync_bucket_bytes": 0 if whole(value) == _BUCKET else whole(value) * MIB
+        },
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto",
