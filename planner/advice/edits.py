@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from planner.plan import Plan, references
+from planner.plan.defaults import framework_defaults
 from planner.plan.methods import method_of
 from planner.plan.possible_batches import possible_batches
 from planner.plan.relevance import without_effect
@@ -102,7 +103,8 @@ def _own(plan: Plan, touched: Kind) -> Titled:
 
 
 def _engine(plan: Plan) -> Titled:
-    yield "Let the engine sleep while training (level 2)", {"vllm_sleep_level": 2}
+    level = framework_defaults(dict(plan)).get("vllm_sleep_level", 2)
+    yield f"Let the engine sleep while training (level {level})", {"vllm_sleep_level": level}
     lower = round(plan.gpu_memory_utilization - 0.1, 2)
     if lower >= 0.1:
         yield f"Lower GPU memory utilization to {lower:.0%}", {"gpu_memory_utilization": lower}

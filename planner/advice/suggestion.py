@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from planner.advice.edits import COSTS, KEEPS, KINDS, Edit, Kind
@@ -20,6 +20,7 @@ from planner.advice.outcome import (
     usd_between,
 )
 from planner.plan import Plan, try_plan
+from planner.plan.frameworks import framework_named
 from planner.plan.loss import names_anew
 from planner.totals.limits import worse
 from planner.units import read_bytes, read_seconds
@@ -50,6 +51,8 @@ class Suggestion:
     edits: tuple[Edit, ...]
     before: Outcome
     after: Outcome
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that go along, since the framework's loop sets them by others."""
 
     @property
     def title(self) -> str:
@@ -58,8 +61,8 @@ class Suggestion:
 
     @property
     def changes(self) -> Mapping[str, Any]:
-        """Field → value, of all its edits."""
-        return merged(self.edits)
+        """Field → value, of all its edits and what goes along."""
+        return {**merged(self.edits), **self.settled}
 
     @property
     def kind(self) -> Kind:
@@ -227,14 +230,37 @@ class Trying:
 
     def edited(self, *made: Edit) -> Suggestion | None:
         """What these edits do; None where no other plan comes of them that can be run as before."""
-        plan, _ = try_plan({**self.before.plan.model_dump(), **merged(made)})
+        changes = merged(made)
+        plan, _ = try_plan({**self.before.plan.model_dump(), **changes})
+        settled = {} if plan is None else self._settled(plan)
+        if settled.keys() & changes.keys():
+            return None
+        if plan is not None and settled:
+            plan, _ = try_plan({**plan.model_dump(), **settled})
         if plan is None or plan == self.before.plan:
             return None
-        if names_anew(self.before.plan, merged(made)):
+        if names_anew(self.before.plan, changes):
             return None
         if {*self._refused(plan)} - self._in_the_way:
             return None
-        return Suggestion(edits=condensed(made), before=self.before, after=self.outcome(plan))
+        after, before = self.outcome(plan), self.before
+        return Suggestion(edits=condensed(made), before=before, after=after, settled=settled)
+
+    def _settled(self, plan: Plan) -> dict[str, Any]:
+        """What the framework's loop sets otherwise than this plan has it.
+
+        A field that it never had as the loop sets it stays as it is, so that the figures before
+        and after tell of the edit.
+        """
+        of, before = framework_named(plan.framework).settled, self.before.plan
+        held = [name for name, value in of(before).items() if getattr(before, name) == value]
+        told = of(plan)
+        return {
+            name: value
+            for name, value in told.items()
+            if getattr(plan, name) != value
+            and (name in held or getattr(plan, name) != getattr(before, name))
+        }
 
     def of(self, outcome: Outcome) -> Trying:
         """The same for edits to another plan, which it knows already."""

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from planner.importer.answer import as_json
@@ -92,6 +93,7 @@ def _diff(found: Imported) -> str:
     from planner.advice.advice import Advice
     from planner.estimate import estimate
     from planner.importer.rewriting import patch, suggested
+    from planner.launch.bundle.anew import described_anew
     from planner.launch.export import in_the_way
 
     if found.plan is None:
@@ -99,9 +101,10 @@ def _diff(found: Imported) -> str:
         return ""
     advice = Advice(estimate(found.plan), refused=in_the_way)
     back = suggested(found, advice.ways[0] if advice.ways else None)
-    for note in back.notes:
+    texts, notes = described_anew(back.texts, found.plan, back.plan)
+    for note in (*back.notes, *notes):
         print(f"note: {note}", file=sys.stderr)
-    return patch(found, back)
+    return patch(found, replace(back, texts=texts))
 
 
 def _lines(found: Imported) -> Iterator[str]:

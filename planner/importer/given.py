@@ -124,8 +124,7 @@ class Word:
             elif first == last == start == end and not behind:
                 behind.append(piece.part(first - at, last - at))
             at += len(piece.text)
-        found = found or behind
-        return of_pieces(found)
+        return of_pieces(found or behind)
 
 
 def of_pieces(pieces: Sequence[Piece], written: Place | None = None) -> Word:

@@ -74,7 +74,8 @@ class Imported:
     problems: tuple[Problem, ...] = ()
     """Fields that make no plan together, or as they are."""
     left_out: tuple[tuple[str, str, str], ...] = ()
-    """What moves memory and is not in the plan: a setting or field, its value, and what it does."""
+    """What moves memory, or may, and is not in the plan: a setting or field, its value, and what
+    it does. A name that the framework does not know may be anything."""
     asks: tuple[str, ...] = ()
     """Fields that no text says and nobody answered; without a model there is no plan."""
     notes: tuple[str, ...] = ()
@@ -252,9 +253,12 @@ def _of(
     said = {*answers, *(("model",) if answers.get("config") else ())}
     asks = tuple(dict.fromkeys(each for each in needed if each in FIELDS and each not in said))
     beyond = tuple(
-        (one.name, str(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
+        (one.name, _text(one.value), one.why) for one in reading.beyond if one.moves != "seconds"
     )
-    made = replace(made, asks=asks, left_out=beyond)
+    nobody = f"{made.trainer} knows no such setting, so {NOT_KNOWN}."
+    unknown = ((one.name, _text(one.value), nobody) for one in reading.unknown if not one.why)
+    left_out = (*beyond, *unknown)
+    made = replace(made, asks=asks, left_out=left_out)
     if not DECISIVE.isdisjoint(asks):
         return made
     link = from_values({**reading.plan, **answers}, unnamed=VERSION)
@@ -262,9 +266,13 @@ def _of(
         made,
         plan=link.plan,
         problems=link.problems,
-        left_out=(*beyond, *((field, text, "") for field, text in link.left_out)),
+        left_out=(*left_out, *((field, text, "") for field, text in link.left_out)),
         notes=(*made.notes, *link.told),
     )
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 DECISIVE = frozenset({"model", "method"})
@@ -273,7 +281,7 @@ is missing where the framework's is none that is planned."""
 
 
 def answered(found: Imported) -> Footprint:
-    """The estimate of an import's plan, incomplete where something that moves memory is left out.
+    """The estimate of an import's plan, incomplete where something is left out of it.
 
     Raises:
         ValueError: it has no plan, or a formula refuses it.

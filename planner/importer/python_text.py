@@ -21,9 +21,8 @@ BUILT = re.compile(r"(Config|Arguments|Args|Params)$")
 OWNERS = re.compile(r"training_\w+")
 """Names of configurations that a parser builds and a script changes afterwards."""
 OWN_CLASS = "class"
-"""Of a call of a class that the script itself makes of another: its name, as no argument has it."""
-OF_CLASS = "class "
-"""Before the name of a trainer that the script itself makes of another: told with its methods."""
+"""Of a call of a trainer that the script itself makes of another: its name, as no argument has it;
+below it, by its name, each method that it has of its own."""
 OPTIONS = "options"
 """A call of what the script's own command takes, by name."""
 CONSTANT = "PLAN"
@@ -76,6 +75,8 @@ class _Reader(Branches):
         self.calls: list[Call] = []
         self.bases: dict[str, str] = {}
         """Of classes of the script's own, what they are made of."""
+        self.methods: dict[str, set[str]] = {}
+        """Of those that are trainers, what they do otherwise."""
         self.built: dict[str, int] = {}
         """Names of what a call has made, whose attributes are settings as its arguments are."""
         self.made: dict[int, int] = {}
@@ -89,13 +90,7 @@ class _Reader(Branches):
                 for alias in node.names:
                     self.imported.add((alias.asname or alias.name).split(".")[0])
             if isinstance(node, ast.ClassDef):
-                known = (dotted(one).rpartition(".")[2] for one in node.bases)
-                base = next((self.bases.get(one, one) for one in known if CALLS.search(one)), "")
-                self.bases |= {node.name: base} if base else {}
-                self.declared(base, node)
-                if base.endswith("Trainer"):
-                    has = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
-                    self.calls.append(Call(f"{OF_CLASS}{node.name}", (Given(base, has),)))
+                self.made_of(node)
             for expression in self._expressions(node):
                 self.found(expression)
             self.tabled(node)
@@ -121,6 +116,18 @@ class _Reader(Branches):
             for case in getattr(node, "cases", ()):
                 self.block(case.body)
         self.depth -= 1
+
+    def made_of(self, node: ast.ClassDef) -> None:
+        """A class that the script makes of a library's."""
+        known = [dotted(one).rpartition(".")[2] for one in node.bases]
+        of = next((one for one in known if one in self.bases or CALLS.search(one)), "")
+        base = self.bases.get(of, of)
+        self.bases |= {node.name: base} if base else {}
+        self.declared(base, node)
+        if base.endswith("Trainer"):
+            has = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+            self.methods[node.name] = has | self.methods.get(of, set())
+            self.effort.spend(len(self.methods[node.name]))
 
     def declared(self, base: str, node: ast.ClassDef) -> None:
         """A configuration of the script's own: its defaults, each of which a command can say."""
@@ -189,7 +196,12 @@ class _Reader(Branches):
         last = max((self.place(one).end for one in self.arguments(node)), default=stop)
         end = Place(self.name, self.line(last), last, last, ("python argument",))
         base = self.bases.get(name)
-        own = [Given(OWN_CLASS, name, self.place(node.func))] if base else []
+        own = [
+            Given(f"{OWN_CLASS}{method and '.'}{method}", name, self.place(node.func))
+            for method in ("", *sorted(self.methods.get(name, ())))
+            if name in self.methods
+        ]
+        self.effort.spend(len(own))
         givens = [below(one, self.under) for one in givens]
         return Call(base or name, (*own, *givens), end)
 

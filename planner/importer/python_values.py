@@ -245,13 +245,14 @@ class Values:
             if isinstance(part, ast.Constant):
                 text += str(part.value)
                 continue
-            if not isinstance(part, ast.FormattedValue) or part.format_spec:
-                raise OpenError((self.open(node),))
-            if part.conversion != -1:
+            if (
+                not isinstance(part, ast.FormattedValue)
+                or part.format_spec
+                or part.conversion != -1
+                or len(text) > MOST_CHARACTERS
+            ):
                 raise OpenError((self.open(node),))
             made = self.value(part.value, depth + 1)
-            if len(text) > MOST_CHARACTERS:
-                raise OpenError((self.open(node),))
             text, opens = text + str(made.value), (*opens, *made.opens)
         return Value(text, None, opens)
 

@@ -28,7 +28,7 @@ class Entry:
     place: Place | None = None
     why: str = ""
     """Of what no field has: which way it moves memory or seconds, or why the value is refused. Of
-    what is asked: what the plan has until somebody says it."""
+    what is asked: what the plan has until somebody says it. Of an unknown one: whose it is."""
     opens: tuple[Open, ...] = ()
     """What its value rests on that the text does not say."""
     moves: Moves = "both"

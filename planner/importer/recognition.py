@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Callable
 from typing import Literal
 
 Form = Literal["shell", "python", "yaml", "json", "overrides", "printed"]
@@ -42,11 +43,11 @@ def form_of(name: str, text: str) -> Form:
         return SUFFIXES[suffix]
     text = text[:LARGEST_CHARACTERS]
     lines = [line for line in text.splitlines() if line.strip()]
-    if text.lstrip()[:1] in ("{", "[") and _is_json(text):
+    if text.lstrip()[:1] in ("{", "[") and _is(json.loads, text):
         return "json"
     if text.startswith("#!") and "sh" in text.partition("\n")[0]:
         return "shell"
-    if CALL.search(text) and _is_python(text):
+    if CALL.search(text) and _is(ast.parse, text):
         return "python"
     if STARTS.search(text):
         return "shell"
@@ -57,17 +58,9 @@ def form_of(name: str, text: str) -> Form:
     return "yaml" if written and 2 * pairs > len(written) else "printed"
 
 
-def _is_json(text: str) -> bool:
+def _is(parses: Callable[[str], object], text: str) -> bool:
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
+        parses(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

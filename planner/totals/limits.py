@@ -21,6 +21,8 @@ MARGIN = 0.9
 """A plan fits up to this share of the budget; above it is tight."""
 MOST_WORDS = 20
 """Words of a headline."""
+MOST_NAMED = 8
+"""Of parts that are left out for one reason, those that are named."""
 GPU, TRAINERS, ENGINES = "GPU", "training GPU", "rollout GPU"
 CARDS = (GPU, TRAINERS, ENGINES)
 HOST, START, LOADING = "host RAM of a node", "vLLM start", "loading"
@@ -230,7 +232,10 @@ def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str])
         named: what is left out, by name.
         moves: which way each would move the figures, without a full stop.
     """
-    told = [f"{name} is left out: {moved}" for name, moved in zip(named, moves, strict=True)]
+    alike: dict[str, list[str]] = {}
+    for name, moved in zip(named, moves, strict=True):
+        alike.setdefault(moved, []).append(name)
+    told = [f"{_left_out(names, MOST_NAMED)}: {moved}" for moved, names in alike.items()]
     return replace(
         footprint,
         assumptions=(*told, *footprint.assumptions),
@@ -240,13 +245,19 @@ def incomplete(footprint: Footprint, named: Sequence[str], moves: Sequence[str])
 
 def of_the_rest(verdict: Verdict, named: Sequence[str]) -> Verdict:
     """The verdict of a plan of which something that is ``named`` is left out: no figure leads."""
-    shown = [*named[:2], *([f"{len(named) - 2} more"] if len(named) > 2 else [])]
-    words = read_listed(shown).split()[: MOST_WORDS - 4]
-    lead = f"{' '.join(words)} {'is' if len(named) == 1 else 'are'} left out."
+    lead = _left_out(named, 2, MOST_WORDS - 4)
     first = verdict.limits[0].sentence
     return replace(
         verdict,
         incomplete=True,
-        sentence=f"Incomplete. {lead[0].upper()}{lead[1:]}",
+        sentence=f"Incomplete. {lead[0].upper()}{lead[1:]}.",
         lines=verdict.lines if first in verdict.lines else (first, *verdict.lines),
     )
+
+
+def _left_out(named: Sequence[str], most: int, words: int | None = None) -> str:
+    """What is left out: the first ``most`` by name, in so many words."""
+    more = len(named) - most
+    shown = read_listed([*named[:most], *([f"{more} more"] if more > 0 else [])])
+    cut = " ".join(shown.split()[:words])
+    return f"{cut} {'is' if len(named) == 1 else 'are'} left out"

@@ -25,7 +25,7 @@ from planner.dryrun.ask.counted import counted, counts
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
-from planner.plan import Plan
+from planner.plan import FIELDS, Plan
 from planner.plan.factors import Factors
 from planner.plan.facts import holding
 from planner.plan.fields import MOVES, NOT_KNOWN
@@ -95,7 +95,7 @@ def _whole(plan: Plan, found: Footprint) -> Footprint:
     reading = session.reading()
     why = {**MOVES, **dict(reading.moves if reading else ())}
     named = [
-        f"{short_label(name) if name.isidentifier() else quoted(name)} {text[:40]}".strip()
+        f"{short_label(name) if name in FIELDS else quoted(name)} {text[:40]}".strip()
         for name, text in left_out.items()
     ]
     return incomplete(found, named, [why.get(name, NOT_KNOWN) for name in left_out])

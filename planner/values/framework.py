@@ -148,6 +148,8 @@ class Framework:
     which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
+    settled: Callable[[Any], Mapping[str, int]] = lambda plan: {}
+    """Fields of a plan that no option of it says: its loop sets them by others, to these values."""
 
     @property
     def unread(self) -> str:

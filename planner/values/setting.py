@@ -33,6 +33,24 @@ class Setting:
     """Without a field: which way it moves memory or seconds where it is not the default."""
 
 
+def refusing(
+    why: str, when: Callable[[Any, Mapping[str, Any]], object]
+) -> Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]:
+    """How a setting is read that decides no field: values that no plan has are refused.
+
+    Args:
+        why: the sentence; ``{value}`` in it is the setting's.
+        when: whether a value is refused, given all resolved settings.
+    """
+
+    def read(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        if when(value, values):
+            raise ValueError(why.format(value=value))
+        return {}
+
+    return read
+
+
 def with_defaults(rows: Iterable[Setting], defaults: Mapping[str, object]) -> tuple[Setting, ...]:
     """The same rows where others decide what is taken for want of a word."""
     return tuple(

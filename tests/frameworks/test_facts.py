@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from planner.estimate import estimate
+from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.trainers import trainer_of
@@ -36,7 +38,7 @@ def function(path: str, name: str) -> str:
     (node,) = [
         each
         for each in ast.walk(ast.parse(text))
-        if isinstance(each, ast.FunctionDef) and each.name == name
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == name
     ]
     return ast.get_source_segment(text, node) or ""
 
@@ -181,6 +183,29 @@ def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:
     assert "return 1" in level
     assert Plan(framework="verl", finetuning="lora").vllm_sleep_level == 1
     assert Plan(framework="verl").vllm_sleep_level == 2
+
+
+def test_verl_keeps_its_engine_awake_where_nothing_frees_its_cache() -> None:
+    server = "verl/workers/rollout/vllm_rollout/vllm_async_server.py"
+    text = source(server).read_text("utf-8")
+    sleeps = text.partition("    async def sleep(self):\n")[2].partition("await")[0]
+    assert "not self.config.free_cache_engine" in sleeps and "return" in sleeps
+    sync = function("verl/workers/engine_workers.py", "update_weights")
+    assert "resume_weights = self.config.rollout.free_cache_engine\n" in sync
+    for finetuning in ("full", "lora"):
+        fields = {"framework": "verl", "finetuning": finetuning, "gpus": 8}
+        asleep, awake = Plan(**fields), Plan(**fields, vllm_sleep_level=0)
+        assert not in_the_way(awake) - in_the_way(asleep)
+        backward = [
+            next(one for one in estimate(plan).phases if one.name == "policy backward")
+            for plan in (asleep, awake)
+        ]
+        own = [[t for t in one.terms if t.role == "rollout engine"] for one in backward]
+        names = {t.name for t in own[1]} - {t.name for t in own[0]}
+        assert any("weights" in name for name in names), names
+        assert any("KV cache" in name for name in names), names
+        share = Plan(**fields).gpu_memory_utilization * 79 * 2**30
+        assert backward[1].device_bytes - backward[0].device_bytes > 0.8 * share
 
 
 def test_the_plain_step_is_the_default_and_no_framework_hides_it() -> None:

@@ -292,7 +292,12 @@ def test_a_scripts_options_are_what_it_hands_on() -> None:
     # What a class of the script does otherwise is said.
     own = PARSED.replace("def log(self, logs)", "def compute_loss(self, model, inputs)")
     (beyond,) = read({"run.sh": LINE, "train.py": own, "zero.json": ZERO}).reading.beyond
-    assert beyond.name == "Own.compute_loss"
+    assert (beyond.name, beyond.value) == ("trainer.class.compute_loss", "Own")
+    further = own.replace("class Own(", "class Base(").replace(
+        "def main", "class Own(Base):\n    pass\n\n\ndef main"
+    )
+    (beyond,) = read({"run.sh": LINE, "train.py": further, "zero.json": ZERO}).reading.beyond
+    assert (beyond.name, beyond.value) == ("trainer.class.compute_loss", "Own")
     back = rewritten(found, changed(found, lora_rank=4, liger=True))
     lines = [line for line in patch(found, back).splitlines() if line.startswith("+")][1:]
     assert len(lines) == 1 and "--lora_size 4" in lines[0] and "--use_liger_kernel True" in lines[0]

@@ -18,6 +18,7 @@ from planner.importer.given import Launch, Open, Word
 from planner.importer.reading import Entry, Reading
 from planner.importer.shell import read_shell
 from planner.importer.yaml_text import read_yaml
+from planner.launch.export import fitted
 from planner.plan import Plan
 from round_trips import drawn, launched, tried
 
@@ -547,3 +548,22 @@ def test_hostile_words_are_bounded() -> None:
         assert imported(_launch(*words)).plan["framework"] == "verl"
     many = imported(_launch(*(f"a.b{number}=1" for number in range(2 * MOST_WORDS))))
     assert len(many.unknown) == MOST_WORDS and "were not read" in many.messages[0]
+
+
+def test_an_engine_that_frees_nothing_is_planned_awake() -> None:
+    awake = f"{ROLLOUT}.free_cache_engine=False"
+    found = _read(awake)
+    assert found.plan["vllm_sleep_level"] == 0
+    assert f"{ROLLOUT}.free_cache_engine" in _named(found.understood)
+    assert not [one for one in found.beyond if "sleep" in one.name or "free" in one.name]
+    mode = f"+{ROLLOUT}.enable_sleep_mode=False"
+    both = _read(awake, mode)
+    assert both.plan["vllm_sleep_level"] == 0
+    assert f"{ROLLOUT}.enable_sleep_mode" in _named(both.understood)
+    alone = _read(mode)
+    assert "free_cache_engine" in _named(alone.beyond)[f"{ROLLOUT}.enable_sleep_mode"].why
+    plan = fitted(Plan(framework="verl", vllm_sleep_level=0), "verl")
+    assert plan.vllm_sleep_level == 0 and not tried(plan)
+    launch = launched(plan)
+    launch = replace(launch, arguments=tuple(one for one in launch.arguments if one.known))
+    assert _at(_verls(launch), f"{ROLLOUT}.free_cache_engine") is False

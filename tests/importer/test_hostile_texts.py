@@ -132,6 +132,8 @@ PYTHON = {
     + "".join(f"class A{n + 1}Trainer(A{n}Trainer): pass\n" for n in range(8_000))
     + "class B(B, Trainer): pass\nB()\nTrainingArguments('x')\n",
     "calls of its own classes": "class A(Trainer): pass\n" + "A(model=x.y)\n" * 15_000,
+    "calls of a class of many methods": "class A(Trainer):\n"
+    + "".join(f"    def m{n}(self): pass\n" for n in range(3_000)) + "A()\n" * 5_000,
     "references": "a.b.c" + ".d" * 50_000 + "\nTrainer(model=a" + ".d" * 50_000 + ")\n",
 }
 

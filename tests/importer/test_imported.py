@@ -164,6 +164,17 @@ def test_what_is_not_planned_leaves_the_answer_incomplete() -> None:
     assert not answered(imported({"run.sh": VERL}, ALL_SAID)).verdict.incomplete
 
 
+def test_a_name_that_nobody_knows_leaves_the_answer_incomplete() -> None:
+    script = VERL.rstrip() + " +data.max_obs_length=500 +max_turns=2\n"
+    found = imported({"run.sh": script}, ALL_SAID)
+    assert [one.name for one in found.reading.unknown] == ["data.max_obs_length", "max_turns"]
+    answer = answered(found)
+    both = "“data.max_obs_length” 500 and “max_turns” 2 are left out"
+    assert answer.verdict.incomplete and answer.verdict.sentence == f"Incomplete. {both}."
+    assert answer.assumptions[0].startswith(f"{both}: verl 0.9.1 knows no such setting, so which ")
+    assert answer.device_bytes == answered(imported({"run.sh": VERL}, ALL_SAID)).device_bytes
+
+
 def test_another_trainer_is_named_and_judged_by_nobody() -> None:
     found = imported({"run.sh": "deepspeed --module openrlhf.cli.train_ppo_ray --actor.x 3\n"})
     assert (found.trainer, found.plan, found.framework) == ("OpenRLHF", None, "")
@@ -200,6 +211,7 @@ def test_a_script_with_a_parser_of_its_own() -> None:
     # TRL is told of no steps, whatever the script calls so.
     assert "steps" in found.asks
     assert [one.name for one in found.reading.unknown] == ["--max_steps"]
+    assert not found.left_out, "its source says that it is the script's own"
     found = imported({"run.sh": f"{run} --utilization 0.5", "train.py": OWN_PARSER})
     assert found.reading.plan["gpu_memory_utilization"] == 0.5
 

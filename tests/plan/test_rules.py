@@ -164,7 +164,6 @@ BROKEN: list[dict[str, Any]] = [
     {"framework": "verl", "finetuning": "qlora"},
     {"framework": "trl", "framework_version": "1.14.0", "liger": True},
     {"method": "ppo", "critic": "shared", "framework": "verl"},
-    {"framework": "verl", "vllm_sleep_level": 0},
     {"framework": "verl", "reference": "copy"},
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},

@@ -62,6 +62,20 @@ def test_what_is_not_planned_follows_the_plan_to_other_pages() -> None:
     assert "Incomplete" not in words(app)
 
 
+def test_a_name_that_nobody_knows_is_said_once_and_the_file_still_comes_back() -> None:
+    app = opened("import")
+    unknown = " +max_turns=2 +a.b=1 +a.c=1 +a.d=1 +a.e=1 +a.f=1 +a.g=1 +a.h=1 +a.i=1 +a.j=1\n"
+    app.text_area(key="import paste").set_value(BIG.rstrip() + unknown).run()
+    app.button(key="import-read").click().run()
+    page = words(app).replace("\\", "")
+    assert "Incomplete. “max_turns” 2, “a.b” 1 and 8 more are left out." in page
+    assert page.count("knows no such setting") == 1 and "“a.h” 1 and 2 more are left out:" in page
+    app.button(key="import-fit").click().run()
+    assert not app.exception
+    assert "Judged without what is left out of the plan." in words(app)
+    assert any(code.value.startswith("--- ") for code in app.code)
+
+
 def test_a_trial_pasted_back_is_the_page_s_plan_with_what_was_measured() -> None:
     app = opened("import")
     app.text_area(key="import paste").set_value(json.dumps(record())).run()

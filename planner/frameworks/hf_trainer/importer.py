@@ -15,19 +15,17 @@ from planner.frameworks.hf_trainer import FRAMEWORK
 from planner.frameworks.hf_trainer.reading import all_settings, no_effect
 from planner.frameworks.hf_trainer.settings import ADAPTERS
 from planner.importer import elsewhere
-from planner.importer.flags import flags
 from planner.importer.given import Further, Given, Launch, Open, Word
 from planner.importer.huggingface import homes
-from planner.importer.huggingface.calls import Spoken, methods_of, owners
+from planner.importer.huggingface.calls import Spoken, owners
 from planner.importer.huggingface.launches import (
-    FEW,
     Table,
     ask,
     beside,
-    configuration,
     judge,
     reading_of,
     said,
+    speaks,
     started_alone,
 )
 from planner.importer.reading import NOTHING, Entry, Files, Reading
@@ -65,15 +63,11 @@ BY_TRAINER = {
     "trainer.preprocess_logits_for_metrics": "Less: validation keeps fewer logits.",
 }
 """Arguments of Trainer that move memory or seconds, and no field has."""
-ASKED = {
-    "model": "model_name_or_path",
-    "gpu": "",
-    "gpus": "accelerate.num_processes",
-    "prompt_tokens": "",
-    "response_tokens": "",
-    "steps": "max_steps",
+OVERRIDDEN = {
+    f"trainer.class.{method}": f"The script has its own {method}; the plan has Trainer's."
+    for method in ("compute_loss", "training_step", "create_optimizer")
 }
-"""Fields that have no right default, so that they are asked for; each with its setting."""
+"""Methods of Trainer that decide what a step takes, where the script's class has its own."""
 SPOKEN = Spoken(
     arguments=ARGUMENTS[0],
     adapters=ADAPTERS,
@@ -106,11 +100,8 @@ def takes(launch: Launch, files: Files = NOTHING) -> bool:
 
 def _speaks(launch: Launch, files: Files) -> bool:
     """Whether a command is told what Trainer takes, and nothing that another trainer does."""
-    told = {one.name for one in flags(launch.arguments, ())}
-    for one in configuration(launch):
-        told |= {each.name.partition(".")[0] for each in beside(files, str(one.value))}
-    names = {row.name for row in training.TRAINING}
-    return len(told & names) >= FEW and not told & OTHERS and not elsewhere.configured_for(told)
+    told = speaks(launch, files, (row.name for row in training.TRAINING))
+    return bool(told) and not told & OTHERS and not elsewhere.configured_for(told)
 
 
 def alone(files: Files) -> Launch | None:
@@ -158,12 +149,11 @@ def imported(
         )
         return reading
     _settle(reading)
-    judge(reading, BY_TRAINER)
+    judge(reading, {**BY_TRAINER, **OVERRIDDEN})
     reading.beyond += _unseen(launch, script)
-    reading.beyond += _own_step(script)
     method = next(name for name in methods() if trainer_of(FRAMEWORK.name, name).export)
     reading.plan |= {"framework": FRAMEWORK.name, "method": method}
-    ask(reading, ASKED)
+    ask(reading, prompt_tokens="", response_tokens="")
     if script:
         started_alone(reading, launch)
     return reading
@@ -188,11 +178,3 @@ def _unseen(launch: Launch, script: Sequence[Given]) -> Iterator[Entry]:
     if not script and launch.program != ALONE and not EXAMPLE.search(launch.program):
         why = "It is taken for a program around Trainer with the model's own loss: give its source."
         yield Entry("program", launch.program, why=why)
-
-
-def _own_step(script: Sequence[Given]) -> Iterator[Entry]:
-    """Methods of the step that a script overrides in its own subclass of Trainer."""
-    for name, method in methods_of(script):
-        if method in ("compute_loss", "training_step", "create_optimizer"):
-            why = f"The script has its own {method}; the plan has Trainer's."
-            yield Entry(f"{name}.{method}", "its own", why=why)

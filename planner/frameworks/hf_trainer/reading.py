@@ -24,7 +24,7 @@ from planner.launch.huggingface.precision import dtypes
 from planner.launch.huggingface.resolved import Values, halves, mixed
 from planner.launch.huggingface.table import row
 from planner.launch.huggingface.variables import ALLOCATOR
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 from planner.values.setting_files import names, without_field
 
 HERE = Path(__file__).parent
@@ -35,20 +35,11 @@ LENGTHS = ("max_seq_length", "model_max_length", "max_length", "cutoff_len", "ma
 BLOCKS = "block_size"
 
 
-def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
-    return {} if value is None else halves(value, values)
-
-
-def _blocks(value: int | None, values: Values) -> Mapping[str, Any]:
-    """Texts one behind the other, cut into rows of one length."""
-    return {} if value is None else {"batch_shape": "full", **halves(value, values)}
-
-
-def _length(name: str, source: str, read: Any) -> Setting:
+def _length(name: str, source: str, beside: Mapping[str, Any]) -> Setting:
     return row(
         *(source, name, None, "prompt_tokens", "response_tokens"),
         write=lambda plan: plan.prompt_tokens + plan.response_tokens,
-        read=read,
+        read=lambda value, values: {} if value is None else {**beside, **halves(value, values)},
         unit="tokens",
     )
 
@@ -60,15 +51,10 @@ def _loaded(value: object, values: Values) -> Mapping[str, Any]:
     return dtypes(taken if value == "auto" else value, values)
 
 
-def _placed(value: object, values: Values) -> Mapping[str, Any]:
-    if value is None or isinstance(value, dict) or str(value).startswith("cuda"):
-        return {}
-    raise ValueError("Layers are spread over the GPUs that a process sees; a plan's stay together.")
-
-
 SAID: tuple[Setting, ...] = (
-    _length(BLOCKS, EXAMPLE, _blocks),
-    *(_length(name, SCRIPTS, _longest) for name in LENGTHS),
+    # Texts one behind the other, cut into rows of one length.
+    _length(BLOCKS, EXAMPLE, {"batch_shape": "full"}),
+    *(_length(name, SCRIPTS, {}) for name in LENGTHS),
 )
 
 
@@ -78,7 +64,15 @@ BESIDE: tuple[Setting, ...] = (
         read=adapters.finetuning,
     ),
     row("transformers 5.23.0, utils/quantization_config.py", "load_in_4bit", False, "finetuning"),
-    row(training.MODEL, "device_map", None, "sharding", read=_placed),
+    row(
+        *(training.MODEL, "device_map", None, "sharding"),
+        read=refusing(
+            "Layers are spread over the GPUs that a process sees; a plan's stay together.",
+            lambda value, values: not (
+                value is None or isinstance(value, dict) or str(value).startswith("cuda")
+            ),
+        ),
+    ),
     *without_field(HERE / "beyond" / "peft.jsonl", "peft 0.21.2", f"{ADAPTERS}."),
     *without_field(HERE / "beyond" / "transformers.jsonl", "transformers 5.23.0"),
 )

@@ -17,7 +17,7 @@ from planner.launch.huggingface.table import nested, row, written
 from planner.launch.huggingface.training import WRITTEN
 from planner.launch.words import lora_targets
 from planner.plan import Plan
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 
 MODEL = ("model_name_or_path", "dtype", "attn_implementation")
 """Settings of from_pretrained."""
@@ -38,15 +38,6 @@ def _offloaded(value: object, values: Values) -> Mapping[str, Any]:
     if told.get("every_n_layers", 1) != 1 or told.get("use_reentrant"):
         raise ValueError("A plan checkpoints every layer, and without reentrant checkpoints.")
     return {"activation_offload": offloads_activations(values)}
-
-
-def _without_loss(value: object, values: Values) -> Mapping[str, Any]:
-    if not values["use_liger_kernel"] or value == LAYERS_ALONE:
-        return {}
-    raise ValueError(
-        "Less: Liger's fused loss makes no logits. A plan has Liger's kernels of layers alone: "
-        "set liger_kernel_config so."
-    )
 
 
 PEFT = "peft 0.21.2, tuners/lora/config.py, line {}"
@@ -88,7 +79,11 @@ ROWS: tuple[Setting, ...] = (
         *("liger_kernel_config", None, "liger", "logits"),
         moves="memory",
         write=lambda plan: LAYERS_ALONE if plan.liger else None,
-        read=_without_loss,
+        read=refusing(
+            "Less: Liger's fused loss makes no logits. A plan has Liger's kernels of layers alone: "
+            "set liger_kernel_config so.",
+            lambda value, values: values["use_liger_kernel"] and value != LAYERS_ALONE,
+        ),
         whole=True,
     ),
     _lora(632, "r", 8, "lora_rank", lambda plan: plan.lora_rank, adapters.rank),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import MappingProxyType
 
 from planner.frameworks.plain import FRAMEWORK
 from planner.frameworks.plain.settings import PROCESSES, program_of, settings
@@ -16,13 +15,10 @@ from planner.importer.huggingface.launchers import started
 from planner.importer.kinds import of_kinds
 from planner.importer.models import catalog_id
 from planner.importer.python_text import CONSTANT
-from planner.importer.reading import Entry, Reading, read
+from planner.importer.reading import NOTHING, Entry, Files, Reading, read
 from planner.plan.fieldtext import KINDS
 from planner.plan.methods import methods
 from planner.values.setting import Setting
-
-Files = Mapping[str, Sequence[Given]]
-NOTHING: Files = MappingProxyType({})
 
 OURS = frozenset(("stored_dtype", "prompts_per_update", "micro_batch_size"))
 """Constants of every program of ours, and together of no other; two make one."""

@@ -7,7 +7,7 @@ and TRL's colocated engine fix.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.frameworks.trl.words import BESIDE, WORDS, batch_options
+from planner.frameworks.trl.words import BESIDE, WORDS, batch_options, sequences_at_once
 from planner.numeric import Num
 from planner.rule import Rule
 from planner.units import GIB, MIB
@@ -115,6 +115,7 @@ FRAMEWORK = Framework(
     defaults=_defaults,
     words={**BESIDE, **WORDS},
     batch_options=batch_options,
+    settled=sequences_at_once,
     rules=(
         Rule(
             "optimizer_step",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl.rows import beyond, row
 from planner.launch.huggingface import adapters
-from planner.launch.huggingface.resolved import Values
 from planner.launch.words import lora_targets
 from planner.plan import Plan
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 
 FILE = "trainer/model_config.py:{}"
 
@@ -34,12 +30,6 @@ def _pattern(target: str) -> str:
 
 def _tensors(plan: Plan) -> list[str] | None:
     return None if plan.finetuning == "full" else list(lora_targets(plan)[1]) or None
-
-
-def _nested(value: bool, values: Values) -> Mapping[str, Any]:
-    if values["load_in_4bit"] and not value:
-        raise ValueError("More: 4-bit scales stay in fp32; a plan's are quantised once more.")
-    return {}
 
 
 ADAPTERS: tuple[Setting, ...] = (
@@ -70,7 +60,10 @@ ADAPTERS: tuple[Setting, ...] = (
     row(
         *(FILE.format(164), "use_bnb_nested_quant", False, "finetuning"),
         write=_four_bit,
-        read=_nested,
+        read=refusing(
+            "More: 4-bit scales stay in fp32; a plan's are quantised once more.",
+            lambda value, values: values["load_in_4bit"] and not value,
+        ),
     ),
     *beyond("adapters"),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.limits import obstacles as obstacles
-from planner.frameworks.trl.limits import sequences_at_once
 from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.program_files import program_files, program_notes
 from planner.frameworks.trl.sampled import (
@@ -18,6 +17,7 @@ from planner.frameworks.trl.sampled import (
     script_of,
 )
 from planner.frameworks.trl.settings import training_settings
+from planner.frameworks.trl.words import sequences_at_once
 from planner.launch import reward
 from planner.launch.bundle.environment import environment_file, reading
 from planner.launch.huggingface.accelerate import accelerate_files
@@ -250,7 +250,8 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         variation_note(plan),
         (
             plan.rollout == "vllm-colocated",
-            f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets.",
+            "TRL sets max_num_seqs to the "
+            f"{sequences_at_once(plan).get('max_num_seqs')} sequences an engine gets.",
         ),
         (gathered, "Under FSDP2, TRL gathers the whole reference at once for its forward."),
         (

@@ -24,9 +24,9 @@ from planner.importer.huggingface.launches import (
     Table,
     ask,
     beside,
-    configuration,
     judge,
     reading_of,
+    speaks,
     started_alone,
 )
 from planner.importer.python_text import CONSTANT
@@ -53,15 +53,6 @@ BY_TRAINER = {
     "trainer.data_collator": "Rows are made otherwise: longer or shorter.",
 }
 """Arguments of a trainer that move memory or seconds, and no field has."""
-ASKED = {
-    "model": "model_name_or_path",
-    "gpu": "",
-    "gpus": "accelerate.num_processes",
-    "prompt_tokens": "vllm_max_model_length",
-    "steps": "max_steps",
-    "rollout_gpus": "vllm.tensor_parallel_size",
-}
-"""Fields that have no right default, so that they are asked for; each with its setting."""
 
 
 def classes() -> dict[str, str]:
@@ -139,16 +130,9 @@ def method_of(launch: Launch, files: Files) -> str:
         return named or scripts().get(program.removeprefix("trl "), "")
     method = scripts().get(last, "")
     own = package.endswith(("trl.scripts", "examples.scripts"))
-    return method if method and (own or _speaks(launch, files, method)) else ""
-
-
-def _speaks(launch: Launch, files: Files, method: str) -> bool:
-    """Whether a script of a trainer's name is told what that trainer takes."""
-    told = [*flags(launch.arguments, ())]
-    for one in configuration(launch):
-        told += beside(files, str(one.value))
-    known = {row.name for row in all_settings(method)}
-    return len({one.name for one in told} & known) >= FEW
+    if not method or own:
+        return method
+    return method if speaks(launch, files, (row.name for row in all_settings(method))) else ""
 
 
 def imported(
@@ -267,5 +251,7 @@ def _loaded_wide(reading: Reading) -> Iterator[Entry]:
 def _ask(reading: Reading) -> None:
     """Ask for fields that nobody said and no default is good for."""
     rollout = reading.plan.get("rollout", "none")
-    needed = {"prompt_tokens": rollout != "none", "rollout_gpus": rollout == "vllm-separate"}
-    ask(reading, {field: name for field, name in ASKED.items() if needed.get(field, True)})
+    engine = {} if rollout == "none" else {"prompt_tokens": "vllm_max_model_length"}
+    if rollout == "vllm-separate":
+        engine["rollout_gpus"] = "vllm.tensor_parallel_size"
+    ask(reading, **engine)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
+from planner.frameworks.trl.words import sequences_at_once
 from planner.launch.huggingface.limits import (
     limit_gradients,
     limit_offload,
@@ -290,7 +291,7 @@ def _colocated(found: Obstacles) -> None:
         "rollout_expert_parallel", False, why="TRL's colocated engine slices every expert."
     )
     found.engine_within_node()
-    together = sequences_at_once(plan)
+    together = sequences_at_once(plan)["max_num_seqs"]
     if plan.max_num_seqs < together:
         found.refuse(
             "max_num_seqs",
@@ -298,12 +299,6 @@ def _colocated(found: Obstacles) -> None:
             f"Set max_num_seqs to {together} or more.",
             max_num_seqs=together,
         )
-
-
-def sequences_at_once(plan: Plan) -> int:
-    """Sequences one colocated engine is given; TRL sets ``max_num_seqs`` to it."""
-    per_gpu = int(plan.prompts_per_step) * int(plan.responses_per_prompt) // training_gpus(plan)
-    return per_gpu * int(plan.rollout_tensor_parallel)
 
 
 def _separate(found: Obstacles) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from planner.frameworks.trl.rows import beyond, row
 from planner.importer.huggingface.calls import MODEL, Spoken
 from planner.launch.huggingface import training
-from planner.launch.huggingface.resolved import Values
 from planner.values.setting import Setting
-
-
-def _prompt(value: int | None, values: Values) -> Mapping[str, Any]:
-    return {"prompt_tokens": int(value)} if value else {}
-
 
 EARLIER = "configurations of earlier releases"
 OLDER: tuple[Setting, ...] = (
-    row(EARLIER, "max_prompt_length", None, "prompt_tokens", read=_prompt, unit="tokens"),
+    row(
+        *(EARLIER, "max_prompt_length", None, "prompt_tokens"),
+        unit="tokens",
+        read=lambda value, values: {"prompt_tokens": int(value)} if value else {},
+    ),
     *training.EARLIER,
     *beyond("earlier"),
 )

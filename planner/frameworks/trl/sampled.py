@@ -76,10 +76,6 @@ def _engine_gpus(value: int, values: Values) -> Mapping[str, Any]:
     return {"rollout_tensor_parallel": int(value), "max_num_seqs": at_once}
 
 
-def _sleep(value: bool, values: Values) -> Mapping[str, Any]:
-    return {"vllm_sleep_level": 2 if value else 0} if shares_gpus(values) else {}
-
-
 def _longest(value: int | None, values: Values) -> Mapping[str, Any]:
     """None is the model's own context: nothing says how long prompts are."""
     if value is None or not shares_gpus(values) or values.get("max_prompt_length"):
@@ -230,7 +226,9 @@ SAMPLES: tuple[Setting, ...] = (
     row(
         *(FILE.format(612), "vllm_enable_sleep_mode", False, "vllm_sleep_level"),
         write=lambda plan: _colocated(plan, plan.vllm_sleep_level == 2),
-        read=_sleep,
+        read=lambda value, values: (
+            {"vllm_sleep_level": 2 if value else 0} if shares_gpus(values) else {}
+        ),
     ),
     row(FILE.format(521), "generation_batch_size", None, "prompts_per_step", unit="responses"),
     row(FILE.format(453), "disable_dropout", False, "lora_dropout"),

@@ -65,3 +65,11 @@ def batch_options(plan: Plan) -> Mapping[str, int]:
     }
     sampled = {"num_generations": plan.responses_per_prompt}
     return options | (sampled if plan.responses_per_prompt > 1 else {})
+
+
+def sequences_at_once(plan: Plan) -> Mapping[str, int]:
+    """A colocated engine decodes all that it is given at once (``_init_vllm``'s max_num_seqs)."""
+    if plan.rollout != "vllm-colocated":
+        return {}
+    per_gpu = plan.prompts_per_step * plan.responses_per_prompt // (plan.gpus - plan.rollout_gpus)
+    return {"max_num_seqs": per_gpu * plan.rollout_tensor_parallel}

@@ -143,12 +143,6 @@ FRAMEWORK = Framework(
             "Set critic to separate, or framework to plain.",
         ),
         Rule(
-            "vllm_sleep_level",
-            lambda p: p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0,
-            "verl always lets its engine sleep while it trains.",
-            "Set vllm_sleep_level to 1 or 2.",
-        ),
-        Rule(
             "reference",
             lambda p: p.reference == "copy",
             "verl keeps a whole reference in host RAM.",

@@ -103,7 +103,9 @@ def imported(
     if module not in PROGRAMS:
         return listed(module, words.givens)
     givens = [*_flat(map(_renamed, [*_configured(words, files), *words.givens]))]
-    if not any(one.name == "model_engine" for one in givens) and any(map(_megatron, givens)):
+    # Settings of Megatron's are of its configuration alone: another refuses them.
+    megatrons = any(".megatron." in one.name for one in givens)
+    if megatrons and not any(one.name == "model_engine" for one in givens):
         givens.insert(0, Given("model_engine", "megatron"))
     rows, givens = resolved(PROGRAMS[module], givens)
     reading = read(rows, no_effect(), givens)
@@ -145,11 +147,6 @@ def _configured(words: Words, files: Files) -> list[Given]:
         "it says is not read, and defaults are verl's. Give the file, too."
     )
     return [replace(words.config, opens=(*words.config.opens, Open(name[:80])))]
-
-
-def _megatron(one: Given) -> bool:
-    """Whether only a configuration of Megatron's has this setting: another refuses it."""
-    return ".megatron." in one.name
 
 
 def _stem(path: str) -> str:

@@ -180,7 +180,8 @@ def _rollout(found: Obstacles) -> None:
         found.only(
             "vllm_sleep_level",
             1 if plan.finetuning == "lora" else 2,
-            why="verl chooses 2 for full fine-tuning and 1 for adapters.",
+            0,
+            why="verl chooses 2 for full fine-tuning and 1 for adapters, or lets no engine sleep.",
         )
     if plan.rollout == "vllm-separate":
         _apart(found)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from planner.importer.given import Given, Open
 from planner.importer.huggingface.sharing import of_trainer
 from planner.importer.kinds import TRUE, flat
-from planner.importer.python_text import CONSTANT, OF_CLASS, OPTIONS, OWNERS
+from planner.importer.python_text import CONSTANT, OPTIONS, OWNERS
 from planner.values.setting import Setting
 
 MODEL = "model_name_or_path"
@@ -87,16 +87,7 @@ def owner_of(name: str) -> tuple[str, str]:
 
 def owners(givens: Iterable[Given]) -> list[str]:
     """Calls that a script's settings are arguments of."""
-    names = (one.name for one in givens if not one.name.startswith(OF_CLASS))
-    return [*dict.fromkeys(owner_of(name)[0] for name in names)]
-
-
-def methods_of(givens: Iterable[Given]) -> Iterator[tuple[str, str]]:
-    """Classes of trainers that the script itself makes, with each of their methods."""
-    for one in givens:
-        if one.name.startswith(OF_CLASS):
-            name = one.name.removeprefix(OF_CLASS).rpartition(".")[0]
-            yield from ((name, method) for method in one.value)
+    return [*dict.fromkeys(owner_of(one.name)[0] for one in givens)]
 
 
 def of_script(givens: Iterable[Given], spoken: Spoken) -> Iterator[Given]:
@@ -106,8 +97,7 @@ def of_script(givens: Iterable[Given], spoken: Spoken) -> Iterator[Given]:
         givens: named by call and argument, an argument without a name by its position.
         spoken: how the settings are called.
     """
-    told = [*flat(one for one in givens if not one.name.startswith(OF_CLASS))]
-    yield from spoken.settings(_settings(told, spoken))
+    yield from spoken.settings(_settings([*flat(givens)], spoken))
 
 
 def _settings(told: Sequence[Given], spoken: Spoken) -> Iterator[Given]:

@@ -32,10 +32,13 @@ from planner.values.setting import Setting, with_defaults
 
 FEW = 3
 """So many settings of a trainer's make a file or a command its own."""
+ASKED = {"model": MODEL, "gpu": "", "gpus": "accelerate.num_processes", "steps": "max_steps"}
+"""Fields that have no right default in any trainer, each with its setting."""
 ENV = "env"
 """The block of a configuration that TRL's parser puts into the environment."""
 SPREAD = "**"
 """What the Python reader calls a mapping that it cannot look into."""
+OWN = "An option of the script's own, which it hands on to no setting."
 MODELS = (MODEL, "reward_model_name_or_path")
 CONFIGURATIONS = (".json", ".yaml", ".yml")
 """Endings of a file that ``HfArgumentParser`` reads where it is the only word of a command."""
@@ -99,6 +102,10 @@ def reading_of(
     reading = read(taken, table.nothing, givens)
     reading.beyond += wrong
     reading.open += absent
+    own = {f"--{name}" for name in declared_in(beside(files, launch.program))[1]}
+    reading.unknown = [
+        replace(one, why=OWN) if one.name in own else one for one in reading.unknown
+    ]
     return reading, givens
 
 
@@ -114,8 +121,23 @@ def configuration(launch: Launch) -> list[Given]:
     return told if alone else [one for one in told if one.name == "config"]
 
 
-def ask(reading: Reading, needed: Mapping[str, str]) -> None:
+def speaks(launch: Launch, files: Files, names: Iterable[str]) -> set[str]:
+    """What a command and its configurations say, by name, where they are a trainer's own.
+
+    Args:
+        launch: of a program whose name alone tells nothing.
+        files: what files give.
+        names: of the trainer's settings; empty comes of a command that says too few of them.
+    """
+    told = {one.name.partition(".")[0] for one in flags(launch.arguments, ())}
+    for one in configuration(launch):
+        told |= {each.name.partition(".")[0] for each in beside(files, str(one.value))}
+    return told if len(told & {*names}) >= FEW else set()
+
+
+def ask(reading: Reading, **more: str) -> None:
     """Note fields that nothing says and no default is good for, with the setting of each."""
+    needed = {**ASKED, **more}
     said = {*reading.plan, *(field for one in reading.open if one.asked for field in one.fields)}
     for field, name in needed.items():
         if field not in said:

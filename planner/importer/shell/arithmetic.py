@@ -6,6 +6,8 @@ import operator
 import re
 from collections.abc import Callable
 
+from planner.importer.shell.joined import Joined
+
 TOKEN = re.compile(
     r"\s*(?:(\d+#[\w@]+|0[xX][0-9a-fA-F]+|\d+)|([A-Za-z_]\w*)(\[)?"
     r"|(<<=|>>=|\*\*|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%<>&|^!~?:=(),]))"
@@ -85,7 +87,7 @@ def evaluated(text: str, read: Read, write: Write) -> int:
     return _Expression(text, read, write).whole()
 
 
-class _Expression:
+class _Expression(Joined):
     def __init__(self, text: str, read: Read, write: Write) -> None:
         self.tokens: list[tuple[str, str, str | None]] = []
         text, at = text.rstrip(), 0
@@ -108,7 +110,7 @@ class _Expression:
                 sign, at = sign[0], at - 1
             self.tokens.append((kind, found[1] or found[2] or sign, subscript))
         self.at, self.depth = 0, 0
-        self.read, self.write, self.counts = read, write, True
+        self.read, self.write = read, write
 
     def whole(self) -> int:
         if not self.tokens:
@@ -155,7 +157,7 @@ class _Expression:
         return value
 
     def chosen(self) -> int:
-        condition = self.either()
+        condition = int(self.either())
         if not self.sign("?"):
             return condition
         counts = self.counts
@@ -168,23 +170,8 @@ class _Expression:
         self.counts = counts
         return yes if condition else no
 
-    def either(self) -> int:
-        value = self.both()
-        while self.sign("||"):
-            counts, self.counts = self.counts, self.counts and not value
-            right = self.both()
-            self.counts = counts
-            value = int(bool(value or right))
-        return value
-
-    def both(self) -> int:
-        value = self.level(0)
-        while self.sign("&&"):
-            counts, self.counts = self.counts, self.counts and bool(value)
-            right = self.level(0)
-            self.counts = counts
-            value = int(bool(value and right))
-        return value
+    def one(self) -> int:
+        return self.level(0)
 
     def level(self, index: int) -> int:
         if index == len(OPERATORS):

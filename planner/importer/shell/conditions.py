@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from planner.importer.given import Open, Word
 from planner.importer.shell.arithmetic import wrapped
 from planner.importer.shell.evaluation import UnknownError
 from planner.importer.shell.expansion import Expander
+from planner.importer.shell.joined import Joined
 from planner.importer.shell.source import MOST_DEPTH
 
 NUMBERS: dict[str, Callable[[int, int], bool]] = {
@@ -62,19 +64,19 @@ def arithmetic(start: int, end: int, expander: Expander) -> Status:
     return Status(value != 0, opens)
 
 
-class Condition:
+class Condition(Joined, ABC):
     """One condition: its operands' opens gather while it is evaluated."""
 
     def __init__(self, expander: Expander, files: Collection[str], start: int) -> None:
         self.expander, self.files, self.start = expander, files, start
         self.opens: list[Open] = []
 
-    def nested(self, inner: Callable[[], bool], at: int) -> bool:
+    def nested(self, inner: Callable[[], int], at: int) -> bool:
         """What stands in a parenthesis, or behind ``!``."""
         self.expander.depth += 1
         if self.expander.depth > MOST_DEPTH:
             raise self.expander.source.error(at, "a condition is nested too deeply.")
-        value = inner()
+        value = bool(inner())
         self.expander.depth -= 1
         return value
 

@@ -24,8 +24,7 @@ class _Double(Condition):
 
     def all(self, start: int, end: int) -> bool:
         self.at, self.end = start, end
-        self.counts = True
-        value = self.either()
+        value = bool(self.either())
         if self.blank() < end:
             raise self.expander.source.error(self.at, "this condition could not be read.")
         return value
@@ -43,22 +42,6 @@ class _Double(Condition):
             self.at += len(sign)
             return True
         return False
-
-    def either(self) -> bool:
-        value = self.both()
-        while self.sign("||"):
-            before, self.counts = self.counts, self.counts and not value
-            right = self.both()
-            value, self.counts = value or right, before
-        return value
-
-    def both(self) -> bool:
-        value = self.one()
-        while self.sign("&&"):
-            before, self.counts = self.counts, self.counts and value
-            right = self.one()
-            value, self.counts = value and right, before
-        return value
 
     def one(self) -> bool:
         text = self.expander.source.text

@@ -19,7 +19,12 @@ from planner.importer.shell.expansion import Expander
 
 
 class _Single(Condition):
-    """``test`` by the number of its arguments, then by precedence, as bash does."""
+    """``test`` by the number of its arguments, then by precedence, as bash does.
+
+    Every operand is evaluated, whether it decides or not.
+    """
+
+    either_sign, both_sign = "-o", "-a"
 
     def all(self, words: list[Word]) -> bool:
         texts = [word.text for word in words]
@@ -37,7 +42,7 @@ class _Single(Condition):
         if len(words) == 2:
             return self.asks(texts[0]) and self.unary(texts[0], words[1])
         self.words, self.at = words, 0
-        value = self.either()
+        value = bool(self.either())
         return value if self.at == len(words) else False
 
     def operator(self, text: str) -> bool:
@@ -50,28 +55,17 @@ class _Single(Condition):
         at = self.at + ahead
         return self.words[at].text if at < len(self.words) else ""
 
-    def either(self) -> bool:
-        value = self.both()
-        while self.text() == "-o":
-            self.at += 1
-            value = self.both() or value
-        return value
-
-    def both(self) -> bool:
-        value = self.one()
-        while self.text() == "-a":
-            self.at += 1
-            value = self.one() and value
-        return value
+    def sign(self, sign: str, /) -> bool:
+        found = self.text() == sign
+        self.at += found
+        return found
 
     def one(self) -> bool:
         if self.at >= len(self.words):
             return False
-        if self.text() == "!":
-            self.at += 1
+        if self.sign("!"):
             return not self.nested(self.one, self.start)
-        if self.text() == "(":
-            self.at += 1
+        if self.sign("("):
             value = self.nested(self.either, self.start)
             self.at += 1
             return value

@@ -20,7 +20,6 @@ from planner.launch.huggingface.processes import (
 )
 from planner.launch.huggingface.resolved import (
     Values,
-    checkpoints,
     offloads_activations,
     processes,
     sharded_by_deepspeed,
@@ -31,7 +30,7 @@ from planner.launch.huggingface.table import beyond, nested, row, written
 from planner.launch.launch import LaunchFile
 from planner.launch.script import yaml_text
 from planner.plan import Plan
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 from planner.values.sharding import sharding_of
 
 ACCELERATE = "accelerate.yaml"
@@ -90,16 +89,6 @@ def _node(value: int, values: Values) -> Mapping[str, Any]:
     return {"gpus_per_node": count // int(value)}
 
 
-def _sharding(value: object, values: Values) -> Mapping[str, Any]:
-    return {"sharding": sharding(values)}
-
-
-def _resharding(value: object, values: Values) -> Mapping[str, Any]:
-    """Of FSDP2 as it is said; FSDP1 has the older word."""
-    reshards = str(value).lower() not in ("false", "no")
-    return {"reshard_after_forward": reshards} if way(values).fsdp == 2 else {}
-
-
 def _strategy_read(value: object, values: Values) -> Mapping[str, Any]:
     if way(values).fsdp != 1:
         return {}
@@ -113,39 +102,6 @@ def _offload(value: bool, values: Values) -> Mapping[str, Any]:
     if way(values).fsdp:
         return {"offload": "all" if value else "none"}
     return {} if sharded_by_deepspeed(values) else {"offload": "none"}
-
-
-def _checkpoints(value: bool, values: Values) -> Mapping[str, Any]:
-    fsdp = way(values).fsdp and value
-    return {"gradient_checkpointing": "full" if checkpoints(values) else "none"} if fsdp else {}
-
-
-def _activations(value: bool, values: Values) -> Mapping[str, Any]:
-    return {"activation_offload": offloads_activations(values)}
-
-
-def _wrap(value: str | None, values: Values) -> Mapping[str, Any]:
-    if way(values).fsdp and value != "TRANSFORMER_BASED_WRAP":
-        raise ValueError("A plan's units are layers (TRANSFORMER_BASED_WRAP); others are larger.")
-    return {}
-
-
-def _units(value: str | None, values: Values) -> Mapping[str, Any]:
-    if value is not None and not all(LAYER.fullmatch(one) for one in str(value).split(",")):
-        raise ValueError("Units of another size: they are no layers.")
-    return {}
-
-
-def _saved(value: str | None, values: Values) -> Mapping[str, Any]:
-    if way(values).fsdp and value not in (None, "FULL_STATE_DICT"):
-        raise ValueError("Less host RAM while it saves: each rank writes its shard.")
-    return {}
-
-
-def _initialised(value: bool | None, values: Values) -> Mapping[str, Any]:
-    if way(values).zero == 3 and value is False:
-        raise ValueError("More host RAM while it loads: each rank has the whole model.")
-    return {}
 
 
 def _group(value: int, values: Values) -> Mapping[str, Any]:
@@ -164,10 +120,6 @@ def _compiled(value: str | None, values: Values) -> Mapping[str, Any]:
     return {"compile": True}
 
 
-def _split(field: str) -> Any:
-    return lambda value, values: {field: int(value)}
-
-
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
     return row(source.format(line), PREFIX + name, default, *fields, **more)
 
@@ -182,7 +134,7 @@ ROWS: tuple[Setting, ...] = (
     _row(
         *(FILE, 78, "distributed_type", None, "sharding"),
         write=lambda plan: "DEEPSPEED" if zero(plan) else KINDS[plan.sharding],
-        read=_sharding,
+        read=lambda value, values: {"sharding": sharding(values)},
     ),
     _row(
         *(FLAGS, 190, "mixed_precision", None, "dtype", "master_dtype"),
@@ -213,12 +165,21 @@ ROWS: tuple[Setting, ...] = (
     _row(
         *(FLAGS, 546, "fsdp_config.fsdp_auto_wrap_policy", None, "sharding"),
         write=lambda plan: _fsdp(plan, "TRANSFORMER_BASED_WRAP"),
-        read=_wrap,
+        read=refusing(
+            "A plan's units are layers (TRANSFORMER_BASED_WRAP); others are larger.",
+            lambda value, values: way(values).fsdp and value != "TRANSFORMER_BASED_WRAP",
+        ),
     ),
     _row(
         *(FLAGS, 552, "fsdp_config.fsdp_transformer_layer_cls_to_wrap", None, "sharding"),
         moves="memory",
-        read=_units,
+        read=refusing(
+            "Units of another size: they are no layers.",
+            lambda value, values: (
+                value is not None
+                and not all(LAYER.fullmatch(one) for one in str(value).split(","))
+            ),
+        ),
     ),
     _row(
         *(FLAGS, 585, "fsdp_config.fsdp_cpu_ram_efficient_loading", True),
@@ -239,19 +200,29 @@ ROWS: tuple[Setting, ...] = (
     _row(
         *(FLAGS, 540, "fsdp_config.fsdp_reshard_after_forward", "true", "reshard_after_forward"),
         write=_reshards,
-        read=_resharding,
+        # Of FSDP2 as it is said; FSDP1 has the older word.
+        read=lambda value, values: (
+            {"reshard_after_forward": str(value).lower() not in ("false", "no")}
+            if way(values).fsdp == 2
+            else {}
+        ),
     ),
     _row(
         *(FLAGS, 565, "fsdp_config.fsdp_state_dict_type", None, "save_steps"),
         moves="memory",
         write=lambda plan: _fsdp(plan, "FULL_STATE_DICT"),
-        read=_saved,
+        read=refusing(
+            "Less host RAM while it saves: each rank writes its shard.",
+            lambda value, values: way(values).fsdp and value not in (None, "FULL_STATE_DICT"),
+        ),
     ),
     _row(
         *(FLAGS, 600, "fsdp_config.fsdp_activation_checkpointing", False),
         *("gradient_checkpointing",),
         write=lambda plan: _fsdp(plan, activations_by_accelerate(plan)),
-        read=_checkpoints,
+        read=lambda value, values: (
+            {"gradient_checkpointing": "full"} if value and way(values).fsdp else {}
+        ),
     ),
     _row(
         *(FLAGS, 593, "fsdp_config.fsdp_sync_module_states", True),
@@ -269,7 +240,7 @@ ROWS: tuple[Setting, ...] = (
         *(FLAGS, 606, "fsdp_config.fsdp_activation_checkpointing_offload", False),
         *("activation_offload",),
         write=lambda plan: _fsdp(plan, activations_by_accelerate(plan) or None),
-        read=_activations,
+        read=lambda value, values: {"activation_offload": offloads_activations(values)},
     ),
     _row(
         *(FLAGS, 906, "parallelism_config.parallelism_config_dp_replicate_size", 1, "shard_size"),
@@ -299,15 +270,18 @@ ROWS: tuple[Setting, ...] = (
         *(FLAGS, 466, "deepspeed_config.zero3_init_flag", None, "sharding"),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 if zero(plan) else None,
-        read=_initialised,
+        read=refusing(
+            "More host RAM while it loads: each rank has the whole model.",
+            lambda value, values: way(values).zero == 3 and value is False,
+        ),
     ),
     _row(
         *(FLAGS, 920, "parallelism_config.parallelism_config_tp_size", 1, "tensor_parallel"),
-        read=_split("tensor_parallel"),
+        read=lambda value, values: {"tensor_parallel": int(value)},
     ),
     _row(
         *(FLAGS, 927, "parallelism_config.parallelism_config_cp_size", 1, "context_parallel"),
-        read=_split("context_parallel"),
+        read=lambda value, values: {"context_parallel": int(value)},
     ),
     *beyond("accelerate 1.15.0", "accelerate", PREFIX),
 )

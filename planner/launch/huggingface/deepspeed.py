@@ -20,7 +20,7 @@ from planner.launch.huggingface.resolved import (
 from planner.launch.huggingface.table import beyond, nested, row, written
 from planner.launch.launch import LaunchFile
 from planner.plan import Plan
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 from planner.values.sharding import sharding_of
 
 DEEPSPEED = "deepspeed.json"
@@ -73,12 +73,6 @@ def _offloaded(device: object, values: Values, more: object) -> Mapping[str, Any
     )
     found = {(0, 0): "none", (1, 0): "optimizer", (0, 1): "parameters", (1, 1): "all"}
     return {"offload": found[optimizer, weights]}
-
-
-def _saved(value: bool, values: Values) -> Mapping[str, Any]:
-    if way(values).zero == 3 and not value:
-        raise ValueError("Less while it saves: no rank has the whole model.")
-    return {}
 
 
 def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
@@ -154,7 +148,10 @@ ROWS: tuple[Setting, ...] = (
         *("save_steps",),
         moves="memory",
         write=lambda plan: sharding_of(plan).zero == 3 or None,
-        read=_saved,
+        read=refusing(
+            "Less while it saves: no rank has the whole model.",
+            lambda value, values: way(values).zero == 3 and not value,
+        ),
     ),
     *beyond("deepspeed 0.19.8", "deepspeed", PREFIX),
 )

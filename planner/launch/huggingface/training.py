@@ -22,7 +22,7 @@ from planner.launch.huggingface.table import beyond, row
 from planner.launch.words import ATTENTION
 from planner.numeric import ceil_div
 from planner.plan import Plan
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 from planner.values.sharding import sharding_of
 
 RELEASE = "transformers 5.23.0"
@@ -134,12 +134,6 @@ def _every(value: float, values: Values, kind: str) -> Mapping[str, Any]:
     return _whole(int(every), values, field)
 
 
-def _eval_rows(value: int, values: Values) -> Mapping[str, Any]:
-    if values["eval_strategy"] != "no" and value != values["per_device_train_batch_size"]:
-        raise ValueError(f"A plan validates in micro-batches of training, not in {value} rows.")
-    return {}
-
-
 def _empty_cache(value: int | None, values: Values) -> Mapping[str, Any]:
     """Where an engine sleeps in the trainer's process, its cache goes before that wakes."""
     if value is None:
@@ -150,28 +144,8 @@ def _empty_cache(value: int | None, values: Values) -> Mapping[str, Any]:
     return {"empty_cache": "every-step"}
 
 
-def _compiled(value: bool, values: Values) -> Mapping[str, Any]:
-    if value:
-        raise ValueError("This compiles the model as a whole; a plan compiles each layer.")
-    return {}
-
-
-def _cpu(value: bool, values: Values) -> Mapping[str, Any]:
-    if value:
-        raise ValueError("This trains on a CPU; a plan is of GPUs.")
-    return {}
-
-
-def _batch(value: int, values: Values) -> Mapping[str, Any]:
-    return {"micro_batch_size": int(value), "logprob_micro_batch_size": int(value)}
-
-
 def _recomputed(value: object, values: Values) -> Mapping[str, Any]:
     return {"gradient_checkpointing": "full" if checkpoints(values) else "none"}
-
-
-def _by_trainer(plan: Plan) -> bool:
-    return plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
 
 
 def _row(line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
@@ -196,7 +170,9 @@ WRITTEN: tuple[Setting, ...] = (
         *(777, "per_device_train_batch_size", 8),
         *("micro_batch_size", "logprob_micro_batch_size"),
         write=lambda plan: plan.micro_batch_size,
-        read=_batch,
+        read=lambda value, values: {
+            "micro_batch_size": int(value), "logprob_micro_batch_size": int(value)
+        },
         unit="rows",
     ),
     _row(
@@ -221,7 +197,9 @@ WRITTEN: tuple[Setting, ...] = (
     ),
     _row(
         *(926, "gradient_checkpointing", None, "gradient_checkpointing"),
-        write=_by_trainer,
+        write=lambda plan: (
+            plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
+        ),
         read=_recomputed,
     ),
     _row(812, "optim", "adamw_torch_fused", "optimizer", write=optimizer, read=_optimizer),
@@ -254,7 +232,13 @@ VALIDATION: tuple[Setting, ...] = (
     _row(
         *(1128, "per_device_eval_batch_size", 8, "eval_steps"),
         write=lambda plan: plan.micro_batch_size if plan.eval_steps else None,
-        read=_eval_rows,
+        read=refusing(
+            "A plan validates in micro-batches of training, not in {value} rows.",
+            lambda value, values: (
+                values["eval_strategy"] != "no"
+                and value != values["per_device_train_batch_size"]
+            ),
+        ),
     ),
 )
 """What an export says where the plan validates."""
@@ -262,8 +246,17 @@ VALIDATION: tuple[Setting, ...] = (
 READ: tuple[Setting, ...] = (
     _row(1177, "save_strategy", "steps", "save_steps", moves="seconds"),
     _row(908, "activation_checkpointing", None, "gradient_checkpointing", read=_recomputed),
-    _row(940, "torch_compile", False, "compile", read=_compiled),
-    _row(1300, "use_cpu", False, "gpus", read=_cpu),
+    _row(
+        *(940, "torch_compile", False, "compile"),
+        read=refusing(
+            "This compiles the model as a whole; a plan compiles each layer.",
+            lambda value, values: value,
+        ),
+    ),
+    _row(
+        *(1300, "use_cpu", False, "gpus"),
+        read=refusing("This trains on a CPU; a plan is of GPUs.", lambda value, values: value),
+    ),
     _row(1447, "fsdp", None, "sharding"),
     _row(1455, "fsdp_config", None, "sharding", "offload"),
     _row(1463, "deepspeed", None, "sharding", "offload"),

@@ -24,7 +24,11 @@ LISTS: Mapping[str, tuple[str, str, str]] = {
         "warning",
         "The estimate is of the plan without them.",
     ),
-    "unknown": ("Not understood", "block", "No setting of this framework has such a name."),
+    "unknown": (
+        "Not understood",
+        "block",
+        "No setting of this framework has such a name: the estimate is of the plan without them.",
+    ),
     "understood": ("Understood", "check", "Each of these is in the plan."),
     "from_defaults": (
         "From the framework's defaults",

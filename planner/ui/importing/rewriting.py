@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import streamlit as st
@@ -9,6 +10,7 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.importer.imported import Imported
 from planner.importer.rewriting import Rewritten, patch, rewritten, suggested
+from planner.launch.bundle.anew import described_anew
 from planner.ui import compute
 from planner.ui.elements import bullets, download
 from planner.ui.plan import suggested as suggestions
@@ -25,7 +27,7 @@ def show(found: Imported, footprint: Footprint) -> None:
         st.subheader("Your file, with the plan as it is now", anchor=False)
         _files(found, rewritten(found, footprint.plan))
         return
-    if footprint.verdict.word == "fits" or footprint.verdict.incomplete:
+    if footprint.verdict.word == "fits":
         return
     if not st.session_state.get(WANTED):
         st.button(
@@ -43,6 +45,8 @@ def show(found: Imported, footprint: Footprint) -> None:
         st.markdown("None of the changes tried makes this plan fit.")
         return
     suggestions.card(ways[0], "import-way", first=True)
+    if footprint.verdict.incomplete:
+        st.caption("Judged without what is left out of the plan.")
     st.subheader("Your file, with this change", anchor=False)
     _files(found, suggested(found, ways[0]))
 
@@ -52,6 +56,9 @@ def _want() -> None:
 
 
 def _files(found: Imported, new: Rewritten) -> None:
+    assert found.plan is not None
+    texts, notes = described_anew(new.texts, found.plan, new.plan)
+    new = replace(new, texts=texts, notes=(*new.notes, *notes))
     changed = [name for name, text in new.texts.items() if text != found.texts.get(name)]
     if not changed:
         st.caption("No line of these files says it otherwise.")

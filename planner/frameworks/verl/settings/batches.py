@@ -44,13 +44,6 @@ from planner.frameworks.verl.settings.rows import (
 from planner.plan import Plan
 from planner.values.setting import Setting
 
-
-def _response(value: Any, said: Said) -> Mapping[str, Any]:
-    """Validation has the length of training."""
-    longest = whole(value)
-    return {"response_tokens": longest, "validation_response_tokens": longest}
-
-
 LENGTHS = (
     carries(
         "prompts_per_step", "data.train_batch_size", 1024, "data/legacy_data.yaml:42",
@@ -63,7 +56,11 @@ LENGTHS = (
         name="data.max_response_length", default=512,
         source="data/legacy_data.yaml:39", unit="tokens",
         fields=("response_tokens", "validation_response_tokens"),
-        write=lambda plan: plan.response_tokens, read=_response,
+        write=lambda plan: plan.response_tokens,
+        # Validation has the length of training.
+        read=lambda value, said: dict.fromkeys(
+            ("response_tokens", "validation_response_tokens"), whole(value)
+        ),
     ),
     joint(
         ("prompt_tokens",), "data.filter_overlong_prompts", False, "data/legacy_data.yaml:83",

@@ -39,10 +39,6 @@ def _named(value: Any) -> str:
     return value
 
 
-def _policy(value: Any, said: Said) -> Mapping[str, Any]:
-    return {"model": _named(value)}
-
-
 def _critic(value: Any, said: Said) -> Mapping[str, Any]:
     if not criticises(said):
         return {}
@@ -108,7 +104,8 @@ _POLICY = _trained(MODEL)
 POLICY = (
     Setting(
         name=f"{MODEL}.path", default=UNNAMED, source="model/hf_model.yaml:10",
-        fields=("model",), write=lambda plan: plan.model, read=_policy,
+        fields=("model",), write=lambda plan: plan.model,
+        read=lambda value, said: {"model": _named(value)},
     ),
     Added(
         name=f"{MODEL}.override_config.attn_implementation", default=ATTENTION["flash"],

@@ -24,7 +24,7 @@ from planner.frameworks.verl.settings.rows import (
 from planner.plan import Plan
 from planner.units import MIB
 from planner.values.dtypes import TORCH_NAMES
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 
 _BUCKET = 2048
 """MiB."""
@@ -32,6 +32,7 @@ NODE = 8
 """GPUs of a usual node."""
 _SERVER = "workers/rollout/vllm_rollout/vllm_async_server.py:287"
 _ENGINES = {"vllm": "vLLM"}
+FREES = f"{ROLLOUT}.free_cache_engine"
 
 
 def _name(value: Any, said: Said) -> Mapping[str, Any]:
@@ -73,16 +74,10 @@ def _sleep(value: Any, said: Said) -> Mapping[str, Any]:
     if separates(said):
         return {}
     if not truth(value):
-        raise ValueError(
-            "The engine keeps its weights and KV cache while the trainer works: memory rises by "
-            "them. verl's engine is planned asleep then."
-        )
+        # vllm_async_server.py, sleep and wake_up; engine_workers.py, update_weights: nothing then
+        # gives memory back, and weights are sent to an engine that is awake.
+        return {"vllm_sleep_level": 0}
     return {"vllm_sleep_level": 1 if adapts(said) else 2}
-
-
-def _bucket(value: Any, said: Said) -> Mapping[str, Any]:
-    size = whole(value)
-    return {"sync_bucket_bytes": 0 if size == _BUCKET else size * MIB}
 
 
 def _quantized(value: Any) -> str:
@@ -127,9 +122,19 @@ ENGINE = (
     _of_engine("max_num_batched_tokens", "max_num_batched_tokens", 8192, 78),
     _of_engine("enforce_eager", "enforce_eager", False, 52, truth),
     Setting(
-        name=f"{ROLLOUT}.free_cache_engine", default=True, moves="memory",
+        name=FREES, default=True, moves="memory",
         source="rollout/rollout.yaml:61", fields=("vllm_sleep_level",),
         write=lambda plan: not apart(plan) and plan.vllm_sleep_level > 0, read=_sleep,
+    ),
+    Added(
+        name=f"{ROLLOUT}.enable_sleep_mode", default=True, moves="memory",
+        source="workers/config/rollout.py:268", fields=("vllm_sleep_level",),
+        # vLLM's own leave to sleep: of an engine that is never asked to, nothing that counts.
+        read=refusing(
+            "The engine cannot sleep then, and free_cache_engine has it do so: set that to False, "
+            "too, for an engine that keeps its weights and KV cache while the trainer works.",
+            lambda value, said: not truth(value) and truth(said[FREES]) and not separates(said),
+        ),
     ),
     LOGPROB_ROWS,
     carries(
@@ -142,7 +147,9 @@ ENGINE = (
     Setting(
         name=f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes", default=_BUCKET,
         source="rollout/rollout.yaml:296", unit="MiB", fields=("sync_bucket_bytes",),
-        write=lambda plan: plan.sync_bucket_bytes // MIB or None, read=_bucket,
+        write=lambda plan: plan.sync_bucket_bytes // MIB or None,         read=lambda value, said: {
+            "sync_bucket_bytes": 0 if whole(value) == _BUCKET else whole(value) * MIB
+        },
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto",
@@ -222,7 +229,7 @@ APART = (
 )  # fmt: skip
 
 ONE_STEP_OFF = {
-    f"{ROLLOUT}.free_cache_engine": False,
+    FREES: False,
     f"{ROLLOUT}.checkpoint_engine.backend": "nccl",
     CORRECTION.name: True,
 }

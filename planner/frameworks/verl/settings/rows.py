@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from planner.plan import Plan
-from planner.values.setting import Moves, Setting
+from planner.values.setting import Moves, Setting, refusing
 
 ACTOR = "actor_rollout_ref.actor"
 REFERENCE = "actor_rollout_ref.ref"
@@ -183,12 +183,7 @@ def refuses(
     write: Write | None = None, kind: type[Setting] = Setting,
 ) -> Setting:  # fmt: skip
     """A setting whose field plans have for usual values only; others are refused with ``why``."""
-
-    def read(value: Any, said: Said) -> Mapping[str, Any]:
-        if value not in usual:
-            raise ValueError(why)
-        return {}
-
     return kind(
-        name=name, default=default, source=source, fields=(field,), write=write, read=read
-    )
+        name=name, default=default, source=source, fields=(field,), write=write,
+        read=refusing(why, lambda value, said: value not in usual),
+    )  # fmt: skip

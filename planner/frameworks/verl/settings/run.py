@@ -10,7 +10,6 @@ from planner.frameworks.verl.settings.rows import (
     ACTOR,
     MODEL,
     ROLLOUT,
-    Added,
     Said,
     carries,
     joint,
@@ -24,10 +23,6 @@ from planner.values.setting import Setting
 TRAIN_FILES, VAL_FILES = "data.train_files", "data.val_files"
 
 
-def _steps(value: Any, said: Said) -> Mapping[str, Any]:
-    return {} if value is None else {"steps": whole(value)}
-
-
 def _every(value: Any) -> int:
     return max(whole(value), 0)
 
@@ -36,7 +31,7 @@ RUN = (
     Setting(
         name="trainer.total_training_steps", default=None, moves="seconds",
         source="ppo_trainer.yaml:147", fields=("steps",), write=lambda plan: plan.steps,
-        read=_steps,
+        read=lambda value, said: {} if value is None else {"steps": whole(value)},
     ),
     carries(
         "save_steps", "trainer.save_freq", -1, "ppo_trainer.yaml:174", _every,
@@ -47,10 +42,6 @@ RUN = (
         write=lambda plan: plan.eval_steps or None, unit="steps", moves="seconds",
     ),
 )  # fmt: skip
-
-
-def _reward(value: Any, said: Said) -> Mapping[str, Any]:
-    return {"reward": "model" if truth(value) else "rule"}
 
 
 def _reward_model(value: Any, said: Said) -> Mapping[str, Any]:
@@ -84,7 +75,8 @@ SOURCES = (
     ),
     Setting(
         name="reward.reward_model.enable", default=False,
-        source="reward/reward.yaml:29", fields=("reward",), read=_reward,
+        source="reward/reward.yaml:29", fields=("reward",),
+        read=lambda value, said: {"reward": "model" if truth(value) else "rule"},
     ),
     Setting(
         name="reward.reward_model.model_path", default=None,
@@ -117,11 +109,5 @@ SOURCES = (
     refuses(
         "rollout", f"{ROLLOUT}.mode", "async", "rollout/rollout.yaml:8", ("async",),
         "verl removed every mode but async.",
-    ),
-    refuses(
-        "vllm_sleep_level", f"{ROLLOUT}.enable_sleep_mode", True, "workers/config/rollout.py:268",
-        (True,),
-        "The engine keeps its weights and KV cache while the trainer works: memory rises by them.",
-        kind=Added,
     ),
 )  # fmt: skip
