@@ -21,6 +21,8 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +33,7 @@ import torch
 import torch.distributed as dist
 
 from accuracy.trainer_runs import saved
-from accuracy.trl_cases import ADAPTERS, AUTOCAST, PAIRS, Case
+from accuracy.trl_cases import ADAPTERS, AUTOCAST, CHECKPOINTED, PAIRS, Case
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run.made import fed, trainer_of
 from planner.frameworks.trl.run.phases import Phases
@@ -43,23 +45,56 @@ from planner.launch.huggingface.run.batches import STEPS
 from planner.launch.huggingface.run.phases import UPDATE
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
+from planner.values.zero import ZERO, ZeroDefaults
 
 LIBRARIES = ("torch", "transformers", "trl", "accelerate", "deepspeed")
 MEASURED = Path(__file__).with_name("measured") / "zero-vs-cpu.json"
-GATHERS = ("all_gather_into_tensor", "reduce_scatter_tensor")
-"""What stage 3 asks for besides; gloo's threads must have forgotten these, too."""
 ROOT = Path(__file__).parent.parent
 STAGE_3: dict[str, Any] = {"sharding": "zero3"}
+ROWS: dict[str, Any] = {"prompt_tokens": 4, "response_tokens": 4}
+"""So short that no loss hides what DeepSpeed makes."""
+ONCE: dict[str, Any] = {"prompts_per_step": 4}
 HALVES: dict[str, Any] = {"gradient_dtype": "bf16"}
 
 
+@dataclass(frozen=True, slots=True)
+class ZeroCase(Case):
+    """A case with sizes of DeepSpeed's that are as small as its model."""
+
+    sizes: ZeroDefaults = ZERO
+
+    @property
+    def told(self) -> dict[str, int]:
+        """The sizes that are not DeepSpeed's own, by their names."""
+        pairs = zip(ZERO._asdict().items(), self.sizes, strict=True)
+        return {name: size for (name, own), size in pairs if size != own}
+
+
 def _case(
-    name: str, method: str, *changes: dict[str, Any], gpus: int = 2, model: str = "qwen2"
-) -> Case:
+    name: str,
+    method: str,
+    *changes: dict[str, Any],
+    gpus: int = 2,
+    model: str = "qwen2",
+    sizes: ZeroDefaults = ZERO,
+) -> ZeroCase:
     told: dict[str, Any] = {"gpus": gpus, "prompts_per_step": 4 * gpus, **AUTOCAST}
     for each in changes:
         told |= each
-    return Case(name, method, told, model, head="gpu")
+    return ZeroCase(name, method, told, model, head="gpu", sizes=sizes)
+
+
+FEW = ZeroDefaults(reduce_bucket_size=1_000_000, allgather_bucket_size=1_000_000)
+"""Less than an embedding has weights, as it is of a model of 7 B with DeepSpeed's own sizes."""
+FEW_LIVE = ZeroDefaults(
+    reduce_bucket_size=2_000_000,
+    sub_group_size=4_000_000,
+    stage3_max_live_parameters=4_000_000,
+    stage3_max_reuse_distance=4_000_000,
+    stage3_prefetch_bucket_size=200_000,
+    stage3_param_persistence_threshold=1_000,
+)
+"""DeepSpeed's own divided by 250 and less, as the wide model's weights are those of a 7 B."""
 
 
 CASES = (
@@ -75,18 +110,28 @@ CASES = (
     _case("SFT, ZeRO-2, one GPU", "sft", {"sharding": "zero2"}, gpus=1),
     _case("SFT, ZeRO-2, LoRA", "sft", {"sharding": "zero2"}, ADAPTERS),
     _case("DPO, ZeRO-2", "dpo", {"sharding": "zero2"}, PAIRS),
+    _case("SFT, ZeRO-1, few in a bucket", "sft", {"sharding": "zero1"}, HALVES, ROWS, model="qwen2, deep", sizes=FEW),
+    _case("SFT, ZeRO-1, fp32 gradients, few", "sft", {"sharding": "zero1"}, ROWS),
+    _case("SFT, ZeRO-2, few in a bucket", "sft", {"sharding": "zero2"}, HALVES, ROWS, sizes=FEW),
+    _case("SFT, ZeRO-2, few, one micro-batch", "sft", {"sharding": "zero2"}, HALVES, ROWS, ONCE, sizes=FEW),
+    _case("SFT, ZeRO-2, few, tied", "sft", {"sharding": "zero2"}, HALVES, ROWS, model="qwen2, tied", sizes=FEW),
+    _case("SFT, ZeRO-2, fp32 gradients, few", "sft", {"sharding": "zero2"}, ROWS, sizes=FEW),
+    _case("SFT, ZeRO-2, few, sent in fp32", "sft", {"sharding": "zero2"}, HALVES, ROWS, {"reduce_dtype": "fp32"}, sizes=FEW),
+    _case("SFT, ZeRO-3, few live", "sft", STAGE_3, HALVES, ROWS, model="qwen2, wide", sizes=FEW_LIVE),
+    _case("SFT, ZeRO-3, few live, one micro-batch", "sft", STAGE_3, ROWS, ONCE, model="qwen2, wide", sizes=FEW_LIVE),
+    _case("SFT, ZeRO-3, few live, deep, checkpointed", "sft", STAGE_3, HALVES, ROWS, CHECKPOINTED, {"reduce_dtype": "fp32"}, model="qwen2, deep", sizes=FEW_LIVE),
 )
 """Two micro-batches a step, the GPU's branches of TRL's head."""
 
 
-def key(case: Case) -> str:
+def key(case: ZeroCase) -> str:
     """A hash of what a case's run is told: TRL's arguments, DeepSpeed's file, the model."""
     files = [file.text for file in accelerate_files(case.plan)]
-    told = [case.config, case.head, arguments(case.plan), *files]
+    told = [case.config, case.head, arguments(case.plan), *files, *([case.told] if case.told else [])]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def real_peaks(case: Case) -> dict[str, int]:
+def real_peaks(case: ZeroCase) -> dict[str, int]:
     """Most live bytes by phase of this process's second step; torchrun has started it."""
     from accelerate.state import PartialState
     from accelerate.utils import DistributedType
@@ -123,16 +168,42 @@ def real_peaks(case: Case) -> dict[str, int]:
         inside = (
             patch.dict(os.environ, _environment(case, folder)),
             patch.object(PartialState, "_prepare_backend", by_deepspeed),
+            patch.object(dist, "all_gather_into_tensor", _all_gather_in_place),
+            patch.object(dist, "reduce_scatter_tensor", _reduce_scatter_in_place),
         )
         flags = torch.backends.mkldnn.flags(enabled=False)
-        with inside[0], inside[1], engine(), kernels(), flags, settled(*GATHERS):
+        with ExitStack() as stack:
+            for each in (*inside, engine(), kernels(), flags, settled("reduce")):
+                stack.enter_context(each)
             return peak_bytes(two_steps)
 
 
-def _environment(case: Case, folder: Path) -> dict[str, str]:
+def _all_gather_in_place(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Any:
+    """As NCCL gathers; gloo's own copies all of it once more, which no GPU does."""
+    parts = output_tensor.chunk(dist.get_world_size(group))
+    parts[dist.get_rank(group)].copy_(input_tensor.view(-1))
+    works = [dist.broadcast(one, at, group, async_op=async_op) for at, one in enumerate(parts)]
+    return works[-1]
+
+
+def _reduce_scatter_in_place(
+    output: Any, input: Any, op: Any = None, group: Any = None, async_op: bool = False
+) -> Any:
+    """As NCCL reduces, likewise."""
+    parts = input.chunk(dist.get_world_size(group))
+    works = [dist.reduce(one, at, op, group, async_op=async_op) for at, one in enumerate(parts)]
+    output.copy_(parts[dist.get_rank(group)])
+    return works[-1]
+
+
+def _environment(case: ZeroCase, folder: Path) -> dict[str, str]:
     """As ``accelerate launch`` tells its processes of DeepSpeed, but for the device."""
     (settings,) = (file for file in accelerate_files(case.plan) if file.name == DEEPSPEED)
-    (folder / DEEPSPEED).write_text(settings.text, "utf-8")
+    told = json.loads(settings.text)
+    told["zero_optimization"] |= case.told
+    (folder / DEEPSPEED).write_text(json.dumps(told), "utf-8")
     return {
         "DS_ACCELERATOR": "cpu",
         "HF_DEACTIVATE_ASYNC_LOAD": "1",
@@ -164,7 +235,7 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(case: Case) -> dict[str, int]:
+def _run(case: ZeroCase) -> dict[str, int]:
     torchrun = ["-m", "torch.distributed.run", "--standalone"]
     count = f"--nproc-per-node={training_gpus(case.plan)}"
     with tempfile.TemporaryDirectory() as name:

@@ -20,9 +20,9 @@ from planner.phases import (
     engine,
     gathered,
     host,
-    reductions,
     reward_engine,
     units,
+    zero,
 )
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
@@ -130,7 +130,10 @@ def _trained(
     if use.loaded:
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", use.updates))
         yield from _kept_by_zero(scene, role, gradients)
-    if use.updates and gradients != "none" and not scene.setup.steps_in_backward:
+    if scene.zero_stage == 3:
+        if use.loaded:
+            yield _gradients(scene, role, "all")
+    elif use.updates and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
 
 
@@ -142,9 +145,9 @@ def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
             role.name, trainable=role.trainable, value_bytes=q.compute_bytes
         )
     elif stage == 3:
-        yield reductions.zero_bucket(scene, role)
-    elif stage == 1 and gradients in ("accumulated", "layers"):
-        yield reductions.zero_bucket(scene, role, minimum(q.micro_batches - 1, 1))
+        yield zero.bucket(scene, role)
+    elif stage == 1 and gradients in ("accumulated", "layers", "made"):
+        yield zero.bucket(scene, role, minimum(q.micro_batches - 1, 1))
 
 
 @once
@@ -285,8 +288,11 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
             micro_batches=scene.q.micro_batches,
         )
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
+    if scene.zero_stage == 2 and gradients == "layers":
+        gradients = "accumulated"
     formula, more = {
         "all": (state.GRADIENTS, {}),
+        "made": (state.GRADIENTS, {}),
         "accumulated": (state.ACCUMULATED_GRADIENTS, {"micro_batches": scene.q.micro_batches}),
         "layers": (
             state.LAYER_GRADIENTS,

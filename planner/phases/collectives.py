@@ -179,7 +179,10 @@ def _around(
         yield from buffers
         yield gathered.pool(scene, role, live_bytes=sum(buffer.bytes for buffer in buffers))
     else:
-        yield from gathered.zero3(scene, role, ahead=not (head or headless))
+        below = "backward" if arriving else "first"
+        yield from gathered.zero3(
+            scene, role, "head" if head else below if headless else "forward"
+        )
 
 
 def _outside(scene: Scene, role: Role, head: bool, headless: bool = False) -> Iterator[Term]:
@@ -249,7 +252,7 @@ def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
         return gathered.table(scene, role), gathered.table_buffer(scene, role)
     if scene.spreads(role):
         return gathered.root_arrived(scene, role)
-    return gathered.zero3(scene, role, ahead=True)
+    return gathered.zero3(scene, role, "embedding")
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -19,11 +19,12 @@ from planner.phases import (
     gathered,
     reductions,
     units,
+    zero,
 )
 from planner.phases.arriving_again import EMBEDDING_OUTPUT_GRADIENT
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import after_loss, until_end
+from planner.phases.training import Gradients, after_loss, until_end
 from planner.phases.vocabulary import training_head
 from planner.plan.methods import method_of
 from planner.term import Instant, Term
@@ -76,16 +77,20 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             shared=until_end(scene, role, kept, "layers"),
         )
     yield from arriving_again.instants(scene, role, kept, held)
+    gradients: Gradients = "layers" if sharded or scene.zero_stage > 1 else "all"
+    gradients = "made" if scene.zero_stage == 1 else gradients
     yield Instant(
         name="embedding's backward",
         terms=(
             *_embedding(scene, role),
             *reductions.at_end(scene, role),
+            *zero.meanwhile(scene, role, zero.END),
             *found.head_again(scene, role),
             *held,
         ),
-        shared=until_end(scene, role, kept, "layers" if sharded else "all"),
+        shared=until_end(scene, role, kept, gradients),
     )
+    yield from _zero_instants(scene, role, kept)
     if sharded and not units.embedding_apart(scene, role):
         yield Instant(
             name="root's gradients reduced",
@@ -98,6 +103,23 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             ),
             shared=until_end(scene, role, kept, "all"),
         )
+
+
+def _zero_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """DeepSpeed's reductions beside the embedding's gradient, and of what is left after it."""
+    for place in (zero.END, zero.DONE):
+        made = tuple(_embedding(scene, role)) if place == zero.END else ()
+        for name, reducing in zero.reducing(scene, role, place):
+            yield Instant(
+                name=name,
+                terms=(
+                    *made,
+                    *gathered.zero3(scene, role, "first"),
+                    *zero.meanwhile(scene, role, place),
+                    *reducing,
+                ),
+                shared=until_end(scene, role, kept, "made" if scene.zero_stage == 1 else "layers"),
+            )
 
 
 def _dense(scene: Scene, role: Role) -> Iterator[Term]:

@@ -25,7 +25,7 @@ from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 from planner.values.zero import ZERO
 
 Bundles = tuple[Bundle | Standing, ...]
-Gradients = Literal["none", "accumulated", "layers", "all"]
+Gradients = Literal["none", "accumulated", "layers", "made", "all"]
 
 FIRST_INPUTS = (LAYER_INPUT, "checkpointed layer inputs", LEAF)
 """What the embedding's output is called where it is kept."""
@@ -165,7 +165,11 @@ def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term
     q, widened = scene.q, scene.q.gradient_bytes != 4
     if scene.setup.zero_widens:
         yield sharding.ZERO_GATHER(
-            role.name, trainable=role.trainable, value_bytes=q.compute_bytes, shards=q.shards
+            role.name,
+            allgather_bucket_size=ZERO.allgather_bucket_size,
+            trainable=role.trainable,
+            value_bytes=q.compute_bytes,
+            shards=q.shards,
         )
         return
     if scene.zero_stage == 3:

@@ -19,6 +19,8 @@ class ZeroDefaults(NamedTuple):
     """Of a partition that stage 3's optimizer steps at once."""
     stage3_max_live_parameters: int = 1_000_000_000
     """Up to which weights stay gathered."""
+    stage3_max_reuse_distance: int = 1_000_000_000
+    """Weights whose next use is nearer are not released."""
     stage3_prefetch_bucket_size: int = 50_000_000
     """From which a group of weights that are fetched ahead is full."""
     stage3_param_persistence_threshold: int = 100_000
