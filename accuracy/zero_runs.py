@@ -1,10 +1,14 @@
 """TRL's trainers under DeepSpeed's ZeRO for real on a CPU, beside the closed form.
 
-``python -m accuracy.zero_runs --out accuracy/measured/zero-vs-cpu.json`` runs every case, each in
-processes of its own over gloo. TRL's trainer, accelerate and DeepSpeed's engine are their own,
-made from the two files that an export writes; torch's allocator reports every byte of rank 0.
-DeepSpeed is in no requirements: it builds as it installs. Once, into an environment of its own::
+``python -m accuracy.zero_runs --out accuracy/measured/zero-vs-cpu.json`` runs every case that the
+file does not have, each in processes of its own over gloo. TRL's trainer, accelerate and
+DeepSpeed's engine are their own, made from the two files that an export writes; torch's allocator
+reports every byte of the rank that takes most. Some cases tell DeepSpeed sizes as small as their
+models are, so that a bucket is smaller than an embedding, and fewer weights are live than there
+are. DeepSpeed is in no requirements: it builds as it installs. Once, into an environment of its
+own::
 
+    pip install wheel
     DS_BUILD_OPS=0 pip install --no-deps --no-build-isolation deepspeed==0.19.8
     pip install --no-deps hjson ninja py-cpuinfo msgpack einops psutil
 """
@@ -50,10 +54,12 @@ from planner.values.zero import ZERO, ZeroDefaults
 LIBRARIES = ("torch", "transformers", "trl", "accelerate", "deepspeed")
 MEASURED = Path(__file__).with_name("measured") / "zero-vs-cpu.json"
 ROOT = Path(__file__).parent.parent
-STAGE_3: dict[str, Any] = {"sharding": "zero3"}
+ZERO1, ZERO2, ZERO3 = ({"sharding": f"zero{stage}"} for stage in (1, 2, 3))
+BROAD, DEEP = "qwen2, wide", "qwen2, deep"
 ROWS: dict[str, Any] = {"prompt_tokens": 4, "response_tokens": 4}
 """So short that no loss hides what DeepSpeed makes."""
 ONCE: dict[str, Any] = {"prompts_per_step": 4}
+WIDE_SENT: dict[str, Any] = {"reduce_dtype": "fp32"}
 HALVES: dict[str, Any] = {"gradient_dtype": "bf16"}
 
 
@@ -84,7 +90,7 @@ def _case(
     return ZeroCase(name, method, told, model, head="gpu", sizes=sizes)
 
 
-FEW = ZeroDefaults(reduce_bucket_size=1_000_000, allgather_bucket_size=1_000_000)
+FEW = ZeroDefaults(reduce_bucket_size=1_000_000)
 """Less than an embedding has weights, as it is of a model of 7 B with DeepSpeed's own sizes."""
 FEW_LIVE = ZeroDefaults(
     reduce_bucket_size=2_000_000,
@@ -103,23 +109,28 @@ CASES = (
         for stage in (1, 2, 3)
         for width, more in (("fp32", {}), ("bf16", HALVES))
     ),
-    _case("SFT, ZeRO-3, fp32 gradients, wide", "sft", STAGE_3, model="qwen2, wide"),
-    _case("SFT, ZeRO-3, bf16 gradients, wide", "sft", STAGE_3, HALVES, model="qwen2, wide"),
-    _case("SFT, ZeRO-3, bf16 gradients, deep", "sft", STAGE_3, HALVES, model="qwen2, deep"),
-    _case("SFT, ZeRO-1, one GPU", "sft", {"sharding": "zero1"}, gpus=1),
-    _case("SFT, ZeRO-2, one GPU", "sft", {"sharding": "zero2"}, gpus=1),
-    _case("SFT, ZeRO-2, LoRA", "sft", {"sharding": "zero2"}, ADAPTERS),
-    _case("DPO, ZeRO-2", "dpo", {"sharding": "zero2"}, PAIRS),
-    _case("SFT, ZeRO-1, few in a bucket", "sft", {"sharding": "zero1"}, HALVES, ROWS, model="qwen2, deep", sizes=FEW),
-    _case("SFT, ZeRO-1, fp32 gradients, few", "sft", {"sharding": "zero1"}, ROWS),
-    _case("SFT, ZeRO-2, few in a bucket", "sft", {"sharding": "zero2"}, HALVES, ROWS, sizes=FEW),
-    _case("SFT, ZeRO-2, few, one micro-batch", "sft", {"sharding": "zero2"}, HALVES, ROWS, ONCE, sizes=FEW),
-    _case("SFT, ZeRO-2, few, tied", "sft", {"sharding": "zero2"}, HALVES, ROWS, model="qwen2, tied", sizes=FEW),
-    _case("SFT, ZeRO-2, fp32 gradients, few", "sft", {"sharding": "zero2"}, ROWS, sizes=FEW),
-    _case("SFT, ZeRO-2, few, sent in fp32", "sft", {"sharding": "zero2"}, HALVES, ROWS, {"reduce_dtype": "fp32"}, sizes=FEW),
-    _case("SFT, ZeRO-3, few live", "sft", STAGE_3, HALVES, ROWS, model="qwen2, wide", sizes=FEW_LIVE),
-    _case("SFT, ZeRO-3, few live, one micro-batch", "sft", STAGE_3, ROWS, ONCE, model="qwen2, wide", sizes=FEW_LIVE),
-    _case("SFT, ZeRO-3, few live, deep, checkpointed", "sft", STAGE_3, HALVES, ROWS, CHECKPOINTED, {"reduce_dtype": "fp32"}, model="qwen2, deep", sizes=FEW_LIVE),
+    _case("SFT, ZeRO-3, fp32 gradients, wide", "sft", ZERO3, model=BROAD),
+    _case("SFT, ZeRO-3, bf16 gradients, wide", "sft", ZERO3, HALVES, model=BROAD),
+    _case("SFT, ZeRO-3, bf16 gradients, deep", "sft", ZERO3, HALVES, model=DEEP),
+    _case("SFT, ZeRO-1, one GPU", "sft", ZERO1, gpus=1),
+    _case("SFT, ZeRO-2, one GPU", "sft", ZERO2, gpus=1),
+    _case("SFT, ZeRO-2, LoRA", "sft", ZERO2, ADAPTERS),
+    _case("DPO, ZeRO-2", "dpo", ZERO2, PAIRS),
+    _case("SFT, ZeRO-1, few in a bucket", "sft", ZERO1, HALVES, ROWS, model=DEEP, sizes=FEW),
+    _case("SFT, ZeRO-1, fp32 gradients, few", "sft", ZERO1, ROWS),
+    _case("SFT, ZeRO-2, few in a bucket", "sft", ZERO2, HALVES, ROWS, sizes=FEW),
+    _case("SFT, ZeRO-2, few, one micro-batch", "sft", ZERO2, HALVES, ROWS, ONCE, sizes=FEW),
+    _case("SFT, ZeRO-2, few, tied", "sft", ZERO2, HALVES, ROWS, model="qwen2, tied", sizes=FEW),
+    _case("SFT, ZeRO-2, fp32 gradients, few", "sft", ZERO2, ROWS, sizes=FEW),
+    _case("SFT, ZeRO-2, few, sent in fp32", "sft", ZERO2, HALVES, ROWS, WIDE_SENT, sizes=FEW),
+    *(
+        _case(f"SFT, ZeRO-3, few live{told}", "sft", ZERO3, *more, model=model, sizes=FEW_LIVE)
+        for told, model, more in (
+            ("", BROAD, (HALVES, ROWS)),
+            (", one micro-batch", BROAD, (ROWS, ONCE)),
+            (", deep, checkpointed", DEEP, (HALVES, ROWS, CHECKPOINTED, WIDE_SENT)),
+        )
+    ),
 )
 """Two micro-batches a step, the GPU's branches of TRL's head."""
 
@@ -127,7 +138,9 @@ CASES = (
 def key(case: ZeroCase) -> str:
     """A hash of what a case's run is told: TRL's arguments, DeepSpeed's file, the model."""
     files = [file.text for file in accelerate_files(case.plan)]
-    told = [case.config, case.head, arguments(case.plan), *files, *([case.told] if case.told else [])]
+    told = [case.config, case.head, arguments(case.plan), *files]
+    if case.told:
+        told.append(case.told)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -226,11 +239,20 @@ def main(given: Sequence[str] | None = None) -> int:
         torch.set_num_threads(1)
         (case,) = (case for case in CASES if case.name == told.case)
         found = real_peaks(case)
-        if dist.get_rank() == 0:
-            told.out.write_text(json.dumps(found), "utf-8")
+        told.out.with_suffix(f".{dist.get_rank()}").write_text(json.dumps(found), "utf-8")
         return 0
-    rows = [{"name": case.name, "key": key(case), "real_bytes": _run(case)} for case in CASES]
     versions = {name: version(name) for name in LIBRARIES}
+    stored = json.loads(told.out.read_text("utf-8")) if told.out.exists() else {}
+    same = stored.get("cases", ()) if stored.get("versions") == versions else ()
+    known = {(row["name"], row["key"]): row["real_bytes"] for row in same}
+    rows = [
+        {
+            "name": case.name,
+            "key": key(case),
+            "real_bytes": known.get((case.name, key(case))) or _run(case),
+        }
+        for case in CASES
+    ]
     told.out.write_text(json.dumps({"versions": versions, "cases": rows}, indent=1) + "\n", "utf-8")
     return 0
 
@@ -239,10 +261,11 @@ def _run(case: ZeroCase) -> dict[str, int]:
     torchrun = ["-m", "torch.distributed.run", "--standalone"]
     count = f"--nproc-per-node={training_gpus(case.plan)}"
     with tempfile.TemporaryDirectory() as name:
-        out = Path(name) / "peaks.json"
+        out = Path(name) / "peaks"
         own = ["-m", "accuracy.zero_runs", "--case", case.name, "--out", str(out)]
         subprocess.run([sys.executable, *torchrun, count, *own], cwd=ROOT, check=True)
-        found: dict[str, int] = json.loads(out.read_text("utf-8"))
+        ranks = [json.loads(each.read_text("utf-8")) for each in Path(name).iterdir()]
+    found: dict[str, int] = {phase: max(each[phase] for each in ranks) for phase in ranks[0]}
     print(case, found, flush=True)
     return found
 

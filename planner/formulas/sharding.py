@@ -252,7 +252,7 @@ ZERO_OVERSIZED = Formula(
 
 ZERO_SHARE = Formula(
     "share of this backward's gradients",
-    "ceil_div(trainable, shards) * value_bytes * there",
+    "(ceil_div(trainable, shards) + overhang) * value_bytes * there",
     category="gradients",
     source=ZERO_RUN + ": stage_1_and_2.py, copy_grads_in_partition, and in fp32 "
     "_build_compact_grad_partition_buffer: all of it with its first gradient",
@@ -260,9 +260,17 @@ ZERO_SHARE = Formula(
     "micro-batches when the backward has ended.",
 )
 
+ZERO_OVERHANG = Formula(
+    "gradients that reach into another GPU's part",
+    "overhang * value_bytes * there",
+    category="gradients",
+    source=ZERO_RUN + ": stage_1_and_2.py, copy_grads_in_partition: total_size",
+    why="A GPU keeps the half-precision gradient of a weight whole if any of it is in its part.",
+)
+
 ZERO_SHARE_AT_END = Formula(
     "share of the gradients, beside whole ones",
-    "maximum(ceil_div(trainable, shards) - minimum(moved, trainable), 0) * value_bytes",
+    "maximum(ceil_div(trainable, shards) + overhang - moved, 0) * value_bytes",
     category="gradients",
     source=ZERO_RUN + ": stage_1_and_2.py, reduce_gradients, copy_grads_in_partition",
     why="ZeRO-1 copies a GPU's part of the reduced gradients; those that the bucket has taken are "
@@ -308,14 +316,6 @@ ZERO3_ARRIVED = Formula(
     "gathered are not fetched again.",
 )
 
-ZERO_GATHER = Formula(
-    "ZeRO all-gather bucket",
-    "minimum(allgather_bucket_size, trainable) * value_bytes * minimum(shards - 1, 1)",
-    category="buffers",
-    source=ZERO_CONFIG + ": allgather_bucket_size 5e8; " + ZERO_RUN,
-    why="After ZeRO-1's step, updated weights are gathered bucket by bucket.",
-)
-
 ZERO_FLAT_GRADIENTS = Formula(
     "gradient partition, flat",
     "ceil_div(trainable, shards) * value_bytes",
@@ -338,8 +338,8 @@ ZERO_OWN = frozenset(
     each.name
     for each in (
         *(ZERO_BUCKETS, ZERO_BUCKET_COPY, ZERO_SENT, ZERO_ADDED, ZERO_CAME_BACK, ZERO_OVERSIZED),
-        *(ZERO_SHARE, ZERO_SHARE_AT_END, ZERO_LOW_GRADIENTS, ZERO_BUCKET_IN_FP32),
-        *(ZERO3_ARRIVED, ZERO_GATHER, ZERO_FLAT_GRADIENTS, ZERO_NORM),
+        *(ZERO_SHARE, ZERO_OVERHANG, ZERO_SHARE_AT_END, ZERO_LOW_GRADIENTS, ZERO_BUCKET_IN_FP32),
+        *(ZERO3_ARRIVED, ZERO_FLAT_GRADIENTS, ZERO_NORM),
     )
 )
 """What DeepSpeed makes beside state, and no step of ours does."""

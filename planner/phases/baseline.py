@@ -135,6 +135,7 @@ def _trained(
             yield _gradients(scene, role, "all")
     elif use.updates and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
+        yield from zero.kept_beyond(scene, role, gradients)
 
 
 def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:

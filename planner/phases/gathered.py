@@ -230,34 +230,41 @@ def after_first(scene: Scene) -> Num:
 
 
 def zero3(
-    scene: Scene, role: Role, when: Literal["embedding", "forward", "head", "backward", "first"]
+    scene: Scene,
+    role: Role,
+    when: Literal["embedding", "forward", "head", "backward"],
+    place: int = 0,
 ) -> tuple[Term, ...]:
     """What DeepSpeed's third stage has gathered; nothing of others.
 
     A ``forward``'s layers were all fetched ahead but for the embedding; later only those that a
     billion live weights have left no room for are. A head that a loss reads, and nobody calls, is
-    whole from the model's own forward to the end of its backward. While the ``first`` layer goes
-    backward, the embedding is fetched.
+    whole from the model's own forward to the end of its backward. What has gone ``backward`` is
+    released; the layer at ``place`` does, and beside the first one the embedding is fetched.
     """
     if scene.zero_stage != 3:
         return ()
     live, table = ZERO.stage3_max_live_parameters, role.arch.vocab * role.arch.hidden
     reads = path_of(scene.plan) not in ("full", "response") and not role.value_head
     own_table = 0 if role.arch.tied and reads else table
-    following = {"forward": 0 if reads else role.head_parameters, "first": own_table}.get(when, 0)
+    least, called = ZERO.stage3_param_persistence_threshold, role.head_parameters * (not reads)
+    following, released = 0, 0
+    if when == "forward":
+        following = called
+    elif when == "backward":
+        following = own_table * (place <= 0)
+        released = zero.elements_above(role, place, least) + called * (not role.arch.tied)
     return (
         sharding.ZERO3_ARRIVED(
             role.name,
-            fetched_together=zero.fetched_together(
-                role, ZERO.stage3_param_persistence_threshold, ZERO.stage3_prefetch_bucket_size
-            ),
+            fetched_together=zero.fetched_together(role, least, ZERO.stage3_prefetch_bucket_size),
             parameters=role.parameters,
             whole=table if when in ("embedding", "forward") else live,
             value_bytes=scene.q.compute_bytes,
         ),
         sharding.ZERO3_LIVE(
             role.name,
-            parameters=role.parameters,
+            parameters=role.parameters - released,
             max_live=live,
             held=role.head_parameters * (reads or when == "head")
             + own_table * (when == "embedding"),

@@ -107,14 +107,24 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
 
 def _zero_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """DeepSpeed's reductions beside the embedding's gradient, and of what is left after it."""
+    made: tuple[Term, ...] = ()
+    if role.root_trainable:
+        # Of a tied one the head's has been added to it.
+        made = (
+            logits.embedding_backward(
+                vocab=role.arch.vocab,
+                hidden=role.arch.hidden,
+                item_bytes=scene.embedding_bytes(role),
+                role=role.name,
+            ),
+        )
     for place in (zero.END, zero.DONE):
-        made = tuple(_embedding(scene, role)) if place == zero.END else ()
         for name, reducing in zero.reducing(scene, role, place):
             yield Instant(
                 name=name,
                 terms=(
-                    *made,
-                    *gathered.zero3(scene, role, "first"),
+                    *(made if place == zero.END else ()),
+                    *gathered.zero3(scene, role, "backward", place),
                     *zero.meanwhile(scene, role, place),
                     *reducing,
                 ),

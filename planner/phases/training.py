@@ -163,15 +163,6 @@ def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term
     Stage 3 puts these end to end as well; it does a sub-group at a time, which one weight overruns.
     """
     q, widened = scene.q, scene.q.gradient_bytes != 4
-    if scene.setup.zero_widens:
-        yield sharding.ZERO_GATHER(
-            role.name,
-            allgather_bucket_size=ZERO.allgather_bucket_size,
-            trainable=role.trainable,
-            value_bytes=q.compute_bytes,
-            shards=q.shards,
-        )
-        return
     if scene.zero_stage == 3:
         most = ZERO.sub_group_size * sizes["shards"] + role.largest_weight
         sizes = {**sizes, "trainable": minimum(sizes["trainable"], most)}

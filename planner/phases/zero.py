@@ -16,7 +16,7 @@ from typing import NamedTuple
 from planner.formulas import sharding
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
-from planner.numeric import Num, ceil_div, maximum, minimum
+from planner.numeric import Num, ceil_div, maximum, minimum, of_each
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.term import Term
@@ -25,6 +25,9 @@ from planner.values.zero import ZERO
 Terms = tuple[Term, ...]
 END, DONE = -1, -2
 """Places of what the embedding's backward makes after all layers', and after that."""
+
+REDUCED, SHARED = "gradients reduced", "share of the gradients made"
+"""What instants are called."""
 
 
 class Reduction(NamedTuple):
@@ -93,10 +96,52 @@ def fetched_together(role: Role, least: int, bucket: int) -> int:
     return max(most, sum(group) * (len(group) > 2))
 
 
+@lru_cache(maxsize=4096)
+def elements_above(role: Role, place: int, least: int) -> int:
+    """Elements of weights above ``least`` in the layers above ``place``."""
+    return sum(
+        one.elements
+        for layer in range(max(place, -1) + 1, role.arch.layers)
+        for one in _listed(role)
+        if one.in_layer(layer) and one.elements > least
+    )
+
+
 def largest_module(role: Role) -> int:
     """Elements of a layer's largest module, experts being one."""
     experts = sum(one.elements for one in _listed(role) if one.kind == "experts")
     return max(role.largest_layer_weight, experts)
+
+
+def overhang(scene: Scene, role: Role) -> Num:
+    """Elements that the fullest GPU keeps beyond its part; none of what adds up in fp32."""
+    if role.adapters or scene.q.gradient_bytes > scene.q.compute_bytes:
+        return 0
+    return of_each(lambda shards: _overhang(role, shards), scene.q.shards)
+
+
+@lru_cache(maxsize=4096)
+def _overhang(role: Role, shards: int) -> int:
+    part = ceil_div(role.trainable, shards)
+    kept, begins = [0] * shards, 0
+    for _, elements in reversed([*_gradients(role)]):
+        last = min((begins + elements - 1) // part, shards - 1)
+        for rank in range(min(begins // part, last), last + 1):
+            kept[rank] += elements
+        begins += elements
+    return int(max(kept) - part)
+
+
+def kept_beyond(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
+    """The same of the gradients that stand while others are made, or an update reads them."""
+    stage = scene.zero_stage
+    if stage in (1, 2) and scene.keeps_gradients and (gradients == "all" or stage == 2):
+        yield sharding.ZERO_OVERHANG(
+            role.name,
+            overhang=overhang(scene, role),
+            value_bytes=scene.q.gradient_bytes,
+            there=1 if gradients == "all" else minimum(scene.q.micro_batches - 1, 1),
+        )
 
 
 def of_role(scene: Scene, role: Role) -> tuple[Reduction, ...]:
@@ -121,14 +166,14 @@ def reducing(scene: Scene, role: Role, place: int) -> Iterator[tuple[str, Terms]
     Of those in layers the first two: what later ones find saved is less.
     """
     if place == DONE and scene.zero_stage == 1:
-        yield "gradients reduced", tuple(_reduced_at_end(scene, role))
+        yield from _reduced_at_end(scene, role)
     found = of_role(scene, role)
     beside = found[:2] if 0 <= place < role.arch.layers else found
     for one in (one for one in beside if one.place == place):
         waits = tuple(_oversized(scene, role, one))
-        yield "gradients reduced", (*waits, *_copies(scene, role, one))
+        yield REDUCED, (*waits, *_copies(scene, role, one))
         if one == found[0]:
-            yield "share of the gradients made", (*waits, *_share(scene, role))
+            yield SHARED, (*waits, *_share(scene, role))
 
 
 def places(scene: Scene, role: Role) -> set[int]:
@@ -204,37 +249,51 @@ def _share(scene: Scene, role: Role) -> Iterator[Term]:
             role.name,
             trainable=role.trainable,
             shards=q.shards,
+            overhang=overhang(scene, role),
             value_bytes=q.gradient_bytes,
             # In fp32 each micro-batch adds to the one that is there.
             there=1 - minimum(q.micro_batches - 1, 1) if widened else 1,
         )
 
 
-def _reduced_at_end(scene: Scene, role: Role) -> Iterator[Term]:
-    """What stage 1 makes of whole gradients when the last backward has ended."""
-    q = scene.q
+def _reduced_at_end(scene: Scene, role: Role) -> Iterator[tuple[str, Terms]]:
+    """What stage 1 makes of whole gradients when the last backward has ended, bucket by bucket.
+
+    Those that the bucket has taken are gone; one that no bucket holds stays until it is copied.
+    """
+    q, size = scene.q, ZERO.reduce_bucket_size
     listed = [one.elements for one in _listed(role)]
     if scene.setup.zero_widens:
-        yield sharding.ZERO_BUCKET_IN_FP32(
-            role.name,
-            trainable=role.trainable,
-            reduce_bucket_size=ZERO.reduce_bucket_size,
-            largest=role.layer_adapters if role.adapters else max(listed),
-            value_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != "fp32"),
+        yield (
+            REDUCED,
+            (
+                sharding.ZERO_BUCKET_IN_FP32(
+                    role.name,
+                    trainable=role.trainable,
+                    reduce_bucket_size=size,
+                    largest=role.layer_adapters if role.adapters else max(listed),
+                    value_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != "fp32"),
+                ),
+            ),
         )
         return
-    first = listed[0] * (not role.adapters)
-    oversized = int(first > ZERO.reduce_bucket_size)
-    yield sharding.ZERO_SHARE_AT_END(
-        role.name,
-        trainable=role.trainable,
-        shards=q.shards,
-        value_bytes=q.gradient_bytes,
-        moved=ZERO.reduce_bucket_size * (1 - oversized),
-    )
-    yield sharding.ZERO_SENT(
-        role.name,
-        elements=minimum(max(ZERO.reduce_bucket_size, first), role.trainable),
-        value_bytes=q.reduce_bytes,
-        cast=int(_sends_cast(scene)),
-    )
+    first = min(max(size, listed[0] * (not role.adapters)), role.trainable)
+
+    def sent(elements: int) -> Term:
+        return sharding.ZERO_SENT(
+            role.name, elements=elements, value_bytes=q.reduce_bytes, cast=int(_sends_cast(scene))
+        )
+
+    def share(moved: int) -> Term:
+        return sharding.ZERO_SHARE_AT_END(
+            role.name,
+            trainable=role.trainable,
+            shards=q.shards,
+            overhang=overhang(scene, role),
+            value_bytes=q.gradient_bytes,
+            moved=moved,
+        )
+
+    yield REDUCED, (sent(first),)
+    yield SHARED, (share(first * (first <= size)),)
+    yield REDUCED, (share(first), sent(min(size, role.trainable)))

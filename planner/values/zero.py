@@ -13,8 +13,6 @@ class ZeroDefaults(NamedTuple):
 
     reduce_bucket_size: int = 500_000_000
     """Of the flat buffer in which gradients are collected."""
-    allgather_bucket_size: int = 500_000_000
-    """Of weights that stages 1 and 2 gather at once after a step."""
     sub_group_size: int = 1_000_000_000
     """Of a partition that stage 3's optimizer steps at once."""
     stage3_max_live_parameters: int = 1_000_000_000
