@@ -130,7 +130,8 @@ def _trained(
     if use.loaded:
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", use.updates))
         yield from _kept_by_zero(scene, role, gradients)
-    if scene.zero_stage == 3:
+    if scene.zero_stage == 3 and plan.offload not in ("optimizer", "all"):
+        # One buffer for good (stage3.py, _setup_for_real_optimizer).
         if use.loaded:
             yield _gradients(scene, role, "all")
     elif use.updates and gradients != "none" and not scene.setup.steps_in_backward:

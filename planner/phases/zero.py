@@ -161,24 +161,35 @@ def meanwhile(scene: Scene, role: Role, place: int) -> Iterator[Term]:
 
 
 def reducing(scene: Scene, role: Role, place: int) -> Iterator[tuple[str, Terms]]:
-    """Instants of the reductions at ``place``, by name, beside what stands :func:`meanwhile`.
-
-    Of those in layers the first two: what later ones find saved is less.
-    """
+    """Instants of the reductions at ``place``, by name, beside what stands :func:`meanwhile`."""
     if place == DONE and scene.zero_stage == 1:
         yield from _reduced_at_end(scene, role)
     found = of_role(scene, role)
-    beside = found[:2] if 0 <= place < role.arch.layers else found
-    for one in (one for one in beside if one.place == place):
+    inside = 0 <= place < role.arch.layers
+    for one in (one for one in (_highest(found) if inside else found) if one.place == place):
         waits = tuple(_oversized(scene, role, one))
         yield REDUCED, (*waits, *_copies(scene, role, one))
-        if one == found[0]:
+        if one is found[0]:
             yield SHARED, (*waits, *_share(scene, role))
 
 
 def places(scene: Scene, role: Role) -> set[int]:
-    """Layers beside which gradients are reduced first."""
-    return {one.place for one in of_role(scene, role)[:2]} - {END, DONE, role.arch.layers}
+    """Layers beside which gradients are reduced, where that may be the highest of a backward."""
+    return {one.place for one in _highest(of_role(scene, role))} - {END, DONE, role.arch.layers}
+
+
+@lru_cache(maxsize=512)
+def _highest(found: tuple[Reduction, ...]) -> tuple[Reduction, ...]:
+    """The first one, and of those beside a GPU's share all that are larger than those before.
+
+    What lower layers find saved is less.
+    """
+    highest, most = found[:1], 0
+    for one in found[1:]:
+        made = one.elements * (1 + one.oversized)
+        if made > most:
+            highest, most = (*highest, one), made
+    return highest
 
 
 def bucket(scene: Scene, role: Role, there: Num = 1) -> Term:

@@ -20,7 +20,7 @@ from planner.values.zero import ZERO
 BUCKET_BYTES = 2 * 500_000_000
 """DeepSpeed's reduce_bucket_size in bf16; 198 times the weights of these models."""
 NEAR = 2e-3
-MORE = {"few live": 0.04, "few": 6e-3}
+MORE = {"few live": 0.04, "few": 0.015}
 """Of all but the bucket, by which the closed form may be too high where sizes are small; it is
 never too low. Of weights that are live it says the most that there may be, and so of a sub-group of
 an update; a fuller bucket is sent when the gradients of a layer's last projection are made."""
