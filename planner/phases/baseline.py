@@ -101,8 +101,9 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
 
 
 def _left_behind(term: Term) -> bool:
-    """Whether a step has made it."""
-    return term.category == "optimizer" or term.name in sharding.LEFT
+    """Whether a step has made it, or DeepSpeed for its steps."""
+    made = term.category in ("optimizer", "gradients")
+    return made or term.name in (*sharding.LEFT, sharding.ZERO_BUCKETS.name)
 
 
 @shared
@@ -131,8 +132,8 @@ def _trained(
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", use.updates))
         yield from _kept_by_zero(scene, role, gradients)
     if scene.zero_stage == 3 and plan.offload not in ("optimizer", "all"):
-        # One buffer for good (stage3.py, _setup_for_real_optimizer).
-        if use.loaded:
+        # One buffer for good (stage3.py, _setup_for_real_optimizer; offload_states takes it, too).
+        if use.loaded and (use.updates or plan.offload != "all-between-phases"):
             yield _gradients(scene, role, "all")
     elif use.updates and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)

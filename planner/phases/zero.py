@@ -107,10 +107,13 @@ def elements_above(role: Role, place: int, least: int) -> int:
     )
 
 
+@lru_cache(maxsize=512)
 def largest_module(role: Role) -> int:
     """Elements of a layer's largest module, experts being one."""
-    experts = sum(one.elements for one in _listed(role) if one.kind == "experts")
-    return max(role.largest_layer_weight, experts)
+    experts = [one for one in _listed(role) if one.kind == "experts"]
+    layers = range(role.arch.layers)
+    own = (sum(one.elements for one in experts if one.in_layer(layer)) for layer in layers)
+    return max(role.largest_layer_weight, *own)
 
 
 def overhang(scene: Scene, role: Role) -> Num:
@@ -135,7 +138,7 @@ def _overhang(role: Role, shards: int) -> int:
 def kept_beyond(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
     """The same of the gradients that stand while others are made, or an update reads them."""
     stage = scene.zero_stage
-    if stage in (1, 2) and scene.keeps_gradients and (gradients == "all" or stage == 2):
+    if stage in (1, 2) and _on_gpu(scene) and (gradients == "all" or stage == 2):
         yield sharding.ZERO_OVERHANG(
             role.name,
             overhang=overhang(scene, role),
@@ -244,6 +247,13 @@ def _copies(scene: Scene, role: Role, one: Reduction) -> Iterator[Term]:
         )
 
 
+def _on_gpu(scene: Scene) -> bool:
+    """Whether a GPU's part of the gradients stays there; what adds up in fp32 does at first."""
+    q = scene.q
+    goes = scene.plan.offload == "optimizer" and q.gradient_bytes <= q.compute_bytes
+    return scene.keeps_gradients and not goes
+
+
 def _oversized(scene: Scene, role: Role, one: Reduction) -> Iterator[Term]:
     if one.oversized:
         yield sharding.ZERO_OVERSIZED(
@@ -254,7 +264,7 @@ def _oversized(scene: Scene, role: Role, one: Reduction) -> Iterator[Term]:
 def _share(scene: Scene, role: Role) -> Iterator[Term]:
     """Stage 2's part of this backward's gradients, made whole with its first reduced one."""
     q = scene.q
-    if scene.zero_stage == 2 and scene.keeps_gradients:
+    if scene.zero_stage == 2 and _on_gpu(scene):
         widened = q.gradient_bytes > q.compute_bytes
         yield sharding.ZERO_SHARE(
             role.name,
@@ -306,5 +316,7 @@ def _reduced_at_end(scene: Scene, role: Role) -> Iterator[tuple[str, Terms]]:
         )
 
     yield REDUCED, (sent(first),)
+    if not _on_gpu(scene):
+        return
     yield SHARED, (share(first * (first <= size)),)
     yield REDUCED, (share(first), sent(min(size, role.trainable)))

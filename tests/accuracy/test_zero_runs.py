@@ -11,9 +11,15 @@ from accuracy.quantity import scene
 from accuracy.zero_runs import CASES, MEASURED, ZeroCase, key
 from planner.dryrun.ask.answer import CUBLAS
 from planner.estimate import estimate, phase_plans
-from planner.formulas.sharding import ZERO3_ARRIVED, ZERO_BUCKET_COPY, ZERO_FLAT_GRADIENTS
+from planner.formulas.sharding import (
+    ZERO3_ARRIVED,
+    ZERO3_LIVE,
+    ZERO_BUCKET_COPY,
+    ZERO_FLAT_GRADIENTS,
+    ZERO_SHARE,
+)
 from planner.launch.huggingface.run.phases import BACKWARD, FORWARD, UPDATE
-from planner.phases.zero import DONE, reductions
+from planner.phases.zero import DONE, SHARED, reductions
 from planner.plan import Plan
 from planner.values.zero import ZERO
 
@@ -83,6 +89,33 @@ def test_gradients_that_never_fill_a_bucket_are_reduced_when_the_backward_has_en
         if any(term.name == ZERO_BUCKET_COPY.name and term.bytes for term in instant.everything)
     ]
     assert copies == ["gradients reduced"]
+
+
+def test_one_gpu_keeps_all_gradients_beside_nothing_that_is_sent() -> None:
+    changes: dict[str, Any] = {"gpus": 1, "prompts_per_step": 4, "gradient_dtype": "bf16"}
+    (case,) = (case for case in CASES if case.name == "SFT, ZeRO-2, one GPU")
+    plan = case.plan.changed(**changes, reduce_dtype="bf16")
+    (phase,) = (each for each in phase_plans(scene(plan)) if each.name == BACKWARD)
+    (made,) = (each for each in phase.instants if each.name == SHARED)
+    (share,) = (term for term in made.terms if term.name == ZERO_SHARE.name)
+    assert share.bytes == 2 * scene(plan).policy.parameters
+
+
+@pytest.mark.parametrize(
+    ("phase_name", "instant", "available"),
+    [(FORWARD, "last layer's forward", 4_653_056), (BACKWARD, "first layer's backward", 4_980_736)],
+)
+def test_more_weights_are_live_than_may_be_fetched_ahead(
+    phase_name: str, instant: str, available: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The most that DeepSpeed counted in that run (``__n_available_params``), 4e6 being told."""
+    (case,) = (case for case in CASES if case.name == "SFT, ZeRO-3, few live")
+    for module in READ_IN:
+        monkeypatch.setattr(f"planner.phases.{module}.ZERO", case.sizes)
+    (phase,) = (each for each in phase_plans(scene(case.plan)) if each.name == phase_name)
+    (found,) = (each for each in phase.instants if each.name == instant)
+    (live,) = (term for term in found.everything if term.name == ZERO3_LIVE.name)
+    assert 2 * available <= live.bytes <= 2 * (available + 4096 * 512)
 
 
 def test_a_bucket_is_as_large_however_little_is_trained() -> None:
