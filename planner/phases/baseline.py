@@ -100,10 +100,18 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
     yield from collectives.left_gathered(scene, role, use)
 
 
+MADE_BY_STEPS = (
+    *sharding.LEFT,
+    state.GRADIENTS.name,
+    sharding.ZERO_BUCKETS.name,
+    sharding.ZERO_LOW_GRADIENTS.name,
+)
+"""What is not there while a run loads, beside the optimizer's."""
+
+
 def _left_behind(term: Term) -> bool:
     """Whether a step has made it, or DeepSpeed for its steps."""
-    made = term.category in ("optimizer", "gradients")
-    return made or term.name in (*sharding.LEFT, sharding.ZERO_BUCKETS.name)
+    return term.category == "optimizer" or term.name in MADE_BY_STEPS
 
 
 @shared
