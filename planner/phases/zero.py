@@ -55,13 +55,20 @@ def reductions(role: Role, bucket: int) -> tuple[Reduction, ...]:
     return tuple(found)
 
 
-def _gradients(role: Role) -> Iterator[tuple[int, int]]:
-    """Places and elements of a backward's gradients, in the order in which they are made."""
+SMALL = ("norm", "bias")
+"""Kinds of weights that decay nothing, which an optimizer has in a group of their own."""
+
+
+def _gradients(role: Role, but: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
+    """Places and elements of a backward's gradients, in the order in which they are made.
+
+    ``but`` are kinds of weights that do not count.
+    """
     layers = reversed(range(role.arch.layers))
     if role.adapters:
         yield from ((layer, role.layer_adapters) for layer in layers)
         return
-    listed = tuple(reversed(_listed(role)))
+    listed = [one for one in reversed(_listed(role)) if one.kind not in but]
     outside = [one for one in listed if not one.per_layer]
     yield from ((role.arch.layers, one.elements) for one in outside if not _read_first(one))
     for layer in layers:
@@ -125,14 +132,30 @@ def overhang(scene: Scene, role: Role) -> Num:
 
 @lru_cache(maxsize=4096)
 def _overhang(role: Role, shards: int) -> int:
-    part = ceil_div(role.trainable, shards)
+    weights = [elements for _, elements in _gradients(role, SMALL)][::-1]
+    part = ceil_div(sum(weights), shards)
     kept, begins = [0] * shards, 0
-    for _, elements in reversed([*_gradients(role)]):
+    for elements in weights:
         last = min((begins + elements - 1) // part, shards - 1)
         for rank in range(min(begins // part, last), last + 1):
             kept[rank] += elements
         begins += elements
     return int(max(kept) - part)
+
+
+def sub_group(scene: Scene, role: Role) -> Num:
+    """Elements of a GPU's part that stage 3 updates at once, the most; a weight may overrun it."""
+    return of_each(lambda shards: _sub_group(role, shards, ZERO.sub_group_size), scene.q.shards)
+
+
+@lru_cache(maxsize=4096)
+def _sub_group(role: Role, shards: int, size: int) -> int:
+    most = filled = 0
+    for _, elements in reversed([*_gradients(role, SMALL)]):
+        filled += ceil_div(elements, shards)
+        if filled >= size:
+            most, filled = max(most, filled), 0
+    return max(most, filled)
 
 
 def kept_beyond(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
