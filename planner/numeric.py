@@ -114,6 +114,14 @@ def number_of_most(keys: Sequence[Sequence[Num]]) -> Num:
     return which
 
 
+def of_each(make: Callable[[int], int], value: Num) -> Num:
+    """What is made of an integer that no formula takes; element by element for arrays."""
+    if not isinstance(value, np.ndarray):
+        return make(int(value))
+    different, places = np.unique(value, return_inverse=True)
+    return np.array([make(int(one)) for one in different])[places].reshape(value.shape)
+
+
 def chosen(number: Num, values: Sequence[Num]) -> Num:
     """The value at an index; element by element for an array of indices."""
     return np.choose(number, values) if type(number) is ndarray else values[number]

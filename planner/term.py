@@ -109,9 +109,9 @@ class Standing(NamedTuple):
     """
 
     moment: Moment
-    gradients: Literal["none", "accumulated", "layers", "all"] = "none"
+    gradients: Literal["none", "accumulated", "layers", "made", "all"] = "none"
     """Of the role being updated: none, those of earlier micro-batches, all but the embedding's
-    (which comes last), or all."""
+    (which comes last), all as they were made, or all that an update reads."""
     engine: bool = True
     """With what a colocated engine holds."""
     fresh: bool = False

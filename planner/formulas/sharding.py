@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from planner.formulas.formula import Formula
 from planner.formulas.state import WHOLE_GRADIENTS
-from planner.values.zero import ZERO
 
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
 ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
@@ -212,7 +211,7 @@ REDUCE_OUTPUT = Formula(
 
 ZERO_BUCKETS = Formula(
     "ZeRO reduce buckets",
-    f"{ZERO.reduce_bucket_size} * value_bytes * there",
+    "reduce_bucket_size * value_bytes * there",
     category="buffers",
     source=ZERO_CONFIG + ": reduce_bucket_size 5e8 elements, however few are trained; a second one "
     "with overlap_comm, which is off by default below stage 3; " + ZERO_RUN,
@@ -221,12 +220,74 @@ ZERO_BUCKETS = Formula(
 
 ZERO_BUCKET_COPY = Formula(
     "gradients of a ZeRO bucket",
-    f"minimum({ZERO.reduce_bucket_size}, trainable) * (value_bytes + cast_bytes)",
+    "elements * value_bytes * minimum(parts - 1, 1)",
     category="buffers",
-    source=ZERO_RUN + "; cast to communication_data_type: 0.19.6, read: stage_1_and_2.py, "
-    "allreduce_bucket; stage3.py, __avg_scatter_grads",
-    why="While a bucket is reduced, a copy of the gradients that it has collected exists beside "
-    "it, and also a cast copy if gradients are sent in another dtype.",
+    source=ZERO_RUN + ": stage_1_and_2.py, allreduce_bucket: flatten; coalesced_collectives.py, "
+    "reduce_scatter_coalesced",
+    why="The gradients that are reduced together are put end to end, beside the bucket, unless "
+    "they are one piece, which goes to one GPU.",
+    ignores="norms and biases, whose parts are counted as if they were others'",
+)
+
+ZERO_SENT = Formula(
+    "gradients on their way, cast",
+    "elements * value_bytes * cast",
+    category="buffers",
+    source=ZERO_RUN + ": stage_1_and_2.py, allreduce_bucket; stage3.py, __avg_scatter_grads: "
+    "cast to communication_data_type",
+    why="Gradients that are sent in another dtype are cast to it, all that are reduced together.",
+)
+
+ZERO_ADDED = Formula(
+    "reduced gradient being added in fp32",
+    "4 * largest * widened",
+    category="buffers",
+    source=ZERO_RUN + ": stage_1_and_2.py, _add_to_grad_partition_buffer: source.to(output.dtype)",
+    why="A half-precision gradient is cast before it is added to a GPU's fp32 part.",
+)
+
+ZERO_CAME_BACK = Formula(
+    "reduced gradients, cast",
+    "ceil_div(elements, shards) * value_bytes * cast",
+    category="buffers",
+    source=ZERO_RUN + ": stage3.py, __avg_scatter_grads: cast to gradient_accumulation_dtype",
+    why="A GPU's part of what was reduced together is cast to the dtype in which it adds up.",
+)
+
+ZERO_OVERSIZED = Formula(
+    "gradient that no bucket holds",
+    "elements * value_bytes",
+    category="gradients",
+    source=ZERO_RUN + ": stage_1_and_2.py, extra_large_param_to_reduce; stage3.py, "
+    "__add_grad_to_ipg_bucket",
+    why="A gradient larger than the bucket stays as it is until the next gradient is made.",
+)
+
+ZERO_SHARE = Formula(
+    "share of this backward's gradients",
+    "(ceil_div(trainable, shards) + overhang) * value_bytes * there",
+    category="gradients",
+    source=ZERO_RUN + ": stage_1_and_2.py, copy_grads_in_partition, and in fp32 "
+    "_build_compact_grad_partition_buffer: all of it with its first gradient",
+    why="A GPU's part of a backward's gradients is one buffer, which is added to that of earlier "
+    "micro-batches when the backward has ended.",
+)
+
+ZERO_OVERHANG = Formula(
+    "gradients that reach into another GPU's part",
+    "overhang * value_bytes * there",
+    category="gradients",
+    source=ZERO_RUN + ": stage_1_and_2.py, copy_grads_in_partition: total_size",
+    why="A GPU keeps the half-precision gradient of a weight whole if any of it is in its part.",
+)
+
+ZERO_SHARE_AT_END = Formula(
+    "share of the gradients, beside whole ones",
+    "maximum(ceil_div(trainable, shards) + overhang - moved, 0) * value_bytes",
+    category="gradients",
+    source=ZERO_RUN + ": stage_1_and_2.py, reduce_gradients, copy_grads_in_partition",
+    why="ZeRO-1 copies a GPU's part of the reduced gradients; those that the bucket has taken are "
+    "gone by then.",
 )
 
 ZERO_LOW_GRADIENTS = Formula(
@@ -240,19 +301,22 @@ ZERO_LOW_GRADIENTS = Formula(
 
 ZERO_BUCKET_IN_FP32 = Formula(
     "fp32 gradients of a bucket, and their cast",
-    f"minimum({ZERO.reduce_bucket_size}, trainable) * (4 + value_bytes)",
+    "minimum(reduce_bucket_size + largest, trainable) * (4 + value_bytes)",
     category="buffers",
     source="DeepSpeed 0.19.8 runtime/engine.py, allreduce_bucket: flatten, then the dtype in which "
     "it is sent; " + ZERO_RUN,
-    why="ZeRO-1 reduces whole fp32 gradients bucket by bucket when an update is due.",
+    why="ZeRO-1 reduces whole fp32 gradients bucket by bucket when an update is due; the gradient "
+    "that fills a bucket goes with it.",
 )
 
 ZERO3_LIVE = Formula(
     "ZeRO-3 gathered weights",
-    f"minimum({ZERO.stage3_max_live_parameters}, parameters) * value_bytes",
+    "minimum(maximum(max_live, held) + following, parameters) * value_bytes",
     category="parameters",
-    source=ZERO_CONFIG + ": stage3_max_live_parameters 1e9, prefetch_bucket_size 5e7",
-    why="ZeRO-3 keeps weights gathered until one billion parameters are alive.",
+    source=ZERO_CONFIG + ": stage3_max_live_parameters 1e9; partitioned_param_coordinator.py, "
+    "_fetch_sub_module_impl; " + ZERO_RUN,
+    why="ZeRO-3 fetches weights ahead while fewer than a billion are alive. The last one may go "
+    "beyond, and what a module needs is fetched whatever is alive.",
 )
 
 ZERO3_ARRIVED = Formula(
@@ -263,14 +327,6 @@ ZERO3_ARRIVED = Formula(
     "each weight is put together out of the flat buffer, which goes with the last; " + ZERO_RUN,
     why="Weights fetched ahead arrive in one buffer and are copied out of it; weights that stay "
     "gathered are not fetched again.",
-)
-
-ZERO_GATHER = Formula(
-    "ZeRO all-gather bucket",
-    f"minimum({ZERO.allgather_bucket_size}, trainable) * value_bytes * minimum(shards - 1, 1)",
-    category="buffers",
-    source=ZERO_CONFIG + ": allgather_bucket_size 5e8; " + ZERO_RUN,
-    why="After ZeRO-1's step, updated weights are gathered bucket by bucket.",
 )
 
 ZERO_FLAT_GRADIENTS = Formula(
@@ -294,8 +350,9 @@ ZERO_NORM = Formula(
 ZERO_OWN = frozenset(
     each.name
     for each in (
-        *(ZERO_BUCKETS, ZERO_BUCKET_COPY, ZERO_LOW_GRADIENTS),
-        *(ZERO_BUCKET_IN_FP32, ZERO3_ARRIVED, ZERO_GATHER, ZERO_FLAT_GRADIENTS, ZERO_NORM),
+        *(ZERO_BUCKETS, ZERO_BUCKET_COPY, ZERO_SENT, ZERO_ADDED, ZERO_CAME_BACK, ZERO_OVERSIZED),
+        *(ZERO_SHARE, ZERO_OVERHANG, ZERO_SHARE_AT_END, ZERO_LOW_GRADIENTS, ZERO_BUCKET_IN_FP32),
+        *(ZERO3_ARRIVED, ZERO_FLAT_GRADIENTS, ZERO_NORM),
     )
 )
 """What DeepSpeed makes beside state, and no step of ours does."""

@@ -22,6 +22,7 @@ from planner.phases import (
     shared_critic,
     stashed,
     units,
+    zero,
 )
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
@@ -64,7 +65,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_layers_arrive(scene, role, kept, losses),
         *cast_instants(scene, role, kept),
         *head_reduced(scene, role, kept),
-        _final_norm(scene, role, kept),
+        *_final_norm(scene, role, kept),
         *_last_layers(scene, role, kept),
         *_first_layers(scene, role, kept),
         *tied_instants(scene, role, kept),
@@ -116,19 +117,23 @@ def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     return logits.scoring_kept(head, role=role.name)
 
 
-def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
+def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The final norm's backward: as wide as a layer's, and the head's gradient just made."""
     passing = final_norm_backward(role.arch, scene.training_workload(role), role=role.name)
-    return Instant(
-        name="final norm's backward",
-        terms=(
-            *passing,
-            *head_gradient(scene, role),
-            *collectives.above_layers(scene, role),
-            *reductions.reduced_head(scene, role),
-        ),
-        shared=while_saved(scene, role, kept, running=False),
-    )
+    place = role.arch.layers
+    for name, reducing in (("final norm's backward", ()), *zero.reducing(scene, role, place)):
+        yield Instant(
+            name=name,
+            terms=(
+                *passing,
+                *head_gradient(scene, role),
+                *collectives.above_layers(scene, role),
+                *reductions.reduced_head(scene, role),
+                *zero.meanwhile(scene, role, place),
+                *reducing,
+            ),
+            shared=while_saved(scene, role, kept, running=False),
+        )
 
 
 def _freed_logits(scene: Scene, role: Role, head: logits.Head) -> Iterator[Term]:
@@ -151,6 +156,10 @@ def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
         yield _coming_down(scene, role, kept, kind, kind.last, f"last {kind.word}layer's backward")
         if scene.fsdp and kind.last == role.arch.layers - 1 and len(kind.places) > 1:
             before.append(kind)
+    for kind in layer_kinds(role.arch):
+        for place in zero.places(scene, role) & {*kind.places}:
+            for name, reducing in zero.reducing(scene, role, place):
+                yield with_terms(_coming_down(scene, role, kept, kind, place, name), reducing)
     for kind in before:
         name = f"{kind.word}backward overlapping reduce-scatter"
         yield _coming_down(scene, role, kept, kind, kind.places[-2], name)
@@ -190,7 +199,7 @@ def _coming_down(
             trainable_above=_trained_between(role, place + 1, role.arch.layers) + of_head,
             **_gradient_sizes(scene),
         )
-        waiting = (higher,) if scene.keeps_gradients else ()
+        waiting = (higher,) if scene.keeps_gradients and not scene.zero_stage > 1 else ()
         above = (
             *waiting,
             *_reduced_above(scene, role, place + 1),
@@ -250,7 +259,7 @@ def _near_the_end(
         terms=(
             *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
-            *((lower,) if to_come and scene.keeps_gradients else ()),
+            *((lower,) if to_come and scene.keeps_gradients and scene.zero_stage < 2 else ()),
             *reductions.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(
@@ -284,6 +293,7 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: int | None) ->
         (
             *collectives.at_layer(scene, role, backward_of=place),
             *reductions.at_layer(scene, role, first=last, whole=not counted),
+            *zero.meanwhile(scene, role, place),
             *_being_added(scene, role),
         ),
     )

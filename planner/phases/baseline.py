@@ -20,9 +20,9 @@ from planner.phases import (
     engine,
     gathered,
     host,
-    reductions,
     reward_engine,
     units,
+    zero,
 )
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
@@ -100,9 +100,18 @@ def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Ter
     yield from collectives.left_gathered(scene, role, use)
 
 
+MADE_BY_STEPS = (
+    *sharding.LEFT,
+    state.GRADIENTS.name,
+    sharding.ZERO_BUCKETS.name,
+    sharding.ZERO_LOW_GRADIENTS.name,
+)
+"""What is not there while a run loads, beside the optimizer's."""
+
+
 def _left_behind(term: Term) -> bool:
-    """Whether a step has made it."""
-    return term.category == "optimizer" or term.name in sharding.LEFT
+    """Whether a step has made it, or DeepSpeed for its steps."""
+    return term.category == "optimizer" or term.name in MADE_BY_STEPS
 
 
 @shared
@@ -130,8 +139,13 @@ def _trained(
     if use.loaded:
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", use.updates))
         yield from _kept_by_zero(scene, role, gradients)
-    if use.updates and gradients != "none" and not scene.setup.steps_in_backward:
+    if scene.zero_stage == 3 and plan.offload not in ("optimizer", "all"):
+        # One buffer for good (stage3.py, _setup_for_real_optimizer; offload_states takes it, too).
+        if use.loaded and (use.updates or plan.offload != "all-between-phases"):
+            yield _gradients(scene, role, "all")
+    elif use.updates and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
+        yield from zero.kept_beyond(scene, role, gradients)
 
 
 def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
@@ -142,9 +156,9 @@ def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
             role.name, trainable=role.trainable, value_bytes=q.compute_bytes
         )
     elif stage == 3:
-        yield reductions.zero_bucket(scene, role)
-    elif stage == 1 and gradients in ("accumulated", "layers"):
-        yield reductions.zero_bucket(scene, role, minimum(q.micro_batches - 1, 1))
+        yield zero.bucket(scene, role)
+    elif stage == 1 and gradients in ("accumulated", "layers", "made"):
+        yield zero.bucket(scene, role, minimum(q.micro_batches - 1, 1))
 
 
 @once
@@ -285,8 +299,11 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
             micro_batches=scene.q.micro_batches,
         )
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
+    if scene.zero_stage == 2 and gradients == "layers":
+        gradients = "accumulated"
     formula, more = {
         "all": (state.GRADIENTS, {}),
+        "made": (state.GRADIENTS, {}),
         "accumulated": (state.ACCUMULATED_GRADIENTS, {"micro_batches": scene.q.micro_batches}),
         "layers": (
             state.LAYER_GRADIENTS,

@@ -27,6 +27,8 @@ def at_layer(
     left to gather. Without it the last layer goes forward, and ``trains`` says that it keeps what
     its backward needs.
     """
+    if scene.zero_stage == 3 and backward_of is not None:
+        return gathered.zero3(scene, role, "backward", backward_of)
     whole = 0 if backward_of is None else backward_of + 1
     layers = (whole or role.arch.layers) if gathered.layers_stay(scene, role) else 1
     # A backward whose layers are still whole has nothing to gather.
@@ -184,7 +186,7 @@ def _around(
         yield from buffers
         yield gathered.pool(scene, role, live_bytes=sum(buffer.bytes for buffer in buffers))
     else:
-        yield from gathered.zero3(scene, role, ahead=not (head or headless))
+        yield from gathered.zero3(scene, role, "head" if head or headless else "forward")
 
 
 def _outside(scene: Scene, role: Role, head: bool, headless: bool = False) -> Iterator[Term]:
@@ -254,7 +256,7 @@ def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
         return gathered.table(scene, role), gathered.table_buffer(scene, role)
     if scene.spreads(role):
         return gathered.root_arrived(scene, role)
-    return gathered.zero3(scene, role, ahead=True)
+    return gathered.zero3(scene, role, "embedding")
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
-from planner.phases import units
+from planner.phases import units, zero
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.plan.loss import path_of
 from planner.term import Term
 from planner.values.sharding import sharding_of
 from planner.values.zero import ZERO
@@ -250,26 +253,46 @@ def after_first(scene: Scene) -> Num:
     return minimum(scene.q.micro_batches * scene.q.updates_per_step - 1, 1)
 
 
-def zero3(scene: Scene, role: Role, *, ahead: bool) -> tuple[Term, ...]:
+def zero3(
+    scene: Scene,
+    role: Role,
+    when: Literal["embedding", "forward", "head", "backward"],
+    place: int = 0,
+) -> tuple[Term, ...]:
     """What DeepSpeed's third stage has gathered; nothing of others.
 
-    ``ahead`` says that a forward's layers compute, whose weights were all fetched ahead but for
-    the embedding; later only those that a billion live ones have left no room for are.
+    A ``forward``'s layers were all fetched ahead but for the embedding; later only those that a
+    billion live weights have left no room for are. A head that a loss reads, and nobody calls, is
+    whole from the model's own forward to the end of its backward. What has gone ``backward`` is
+    released; the layer at ``place`` does, and beside the first one the embedding is fetched.
     """
     if scene.zero_stage != 3:
         return ()
-    live = ZERO.stage3_max_live_parameters
+    live, table = ZERO.stage3_max_live_parameters, role.arch.vocab * role.arch.hidden
+    reads = path_of(scene.plan) not in ("full", "response") and not role.value_head
+    own_table = 0 if role.arch.tied and reads else table
+    least, called = ZERO.stage3_param_persistence_threshold, role.head_parameters * (not reads)
+    following, released = 0, 0
+    if when == "forward":
+        following = called
+    elif when == "backward":
+        following = own_table * (place <= 0)
+        released = zero.elements_above(role, place, least) + called * (not role.arch.tied)
     return (
         sharding.ZERO3_ARRIVED(
             role.name,
-            fetched_together=role.fetched_together,
+            fetched_together=zero.fetched_together(role, least, ZERO.stage3_prefetch_bucket_size),
             parameters=role.parameters,
-            whole=units.of_table(scene, role) if ahead else live,
+            whole=table if when in ("embedding", "forward") else live,
             value_bytes=scene.q.compute_bytes,
         ),
         sharding.ZERO3_LIVE(
             role.name,
-            parameters=role.parameters,
+            parameters=role.parameters - released,
+            max_live=live,
+            held=role.head_parameters * (reads or when == "head")
+            + own_table * (when == "embedding"),
+            following=max(zero.largest_module(role), following),
             value_bytes=scene.q.compute_bytes,
             layout=role.layout,
         ),

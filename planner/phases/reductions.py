@@ -135,7 +135,6 @@ def at_layer(
         )
     else:
         yield from reduced_head(scene, role)
-    yield from _zero_buckets(scene, role)
 
 
 def at_end(scene: Scene, role: Role) -> Iterator[Term]:
@@ -147,7 +146,6 @@ def at_end(scene: Scene, role: Role) -> Iterator[Term]:
         late = units.trained_at_end(scene, role)
         yield root_gradients(scene, role, late, tensors=1 if units.apart(scene, role) else 3)
         yield root_reduction(scene, role)
-    yield from _zero_buckets(scene, role)
 
 
 @once
@@ -222,34 +220,3 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]
             micro_batches=q.micro_batches,
             replicas=q.data_parallel // q.shards,
         )
-
-
-def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
-    q, stage = scene.q, scene.zero_stage
-    if stage == 1 and scene.setup.zero_widens:
-        yield sharding.ZERO_BUCKET_IN_FP32(
-            role.name,
-            trainable=role.trainable,
-            value_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != "fp32"),
-        )
-    elif stage:
-        if stage < 3:
-            # After the first micro-batch stage 1 has one already.
-            kept = minimum(q.micro_batches - 1, 1) if stage == 1 else 0
-            yield zero_bucket(scene, role, 1 - kept)
-        yield sharding.ZERO_BUCKET_COPY(
-            role.name,
-            trainable=role.trainable,
-            # Stage 3 casts each gradient before it copies them together, others what they copied.
-            value_bytes=q.reduce_bytes if stage == 3 else q.compute_bytes,
-            cast_bytes=q.reduce_bytes * (scene.plan.reduce_dtype != scene.plan.dtype),
-        )
-
-
-def zero_bucket(scene: Scene, role: Role, there: Num = 1) -> Term:
-    """The bucket that ZeRO makes with a backward's first gradient, ``there`` or not (0).
-
-    Stages 1 and 2 give it back, after the update and after each backward; stage 3 never does.
-    """
-    width = scene.q.gradient_bytes if scene.zero_stage == 1 else scene.q.compute_bytes
-    return sharding.ZERO_BUCKETS(role.name, value_bytes=width, there=there)

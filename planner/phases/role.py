@@ -18,7 +18,6 @@ from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lor
 from planner.formulas.parameters import Weight
 from planner.numeric import Num, ceil_div, remembered
 from planner.term import Term
-from planner.values.zero import ZERO
 
 Part = Literal["weights", "layer", "root", "adapters"]
 
@@ -61,8 +60,6 @@ class Role:
     head_parameters: int
     largest_weight: int
     largest_layer_weight: int
-    fetched_together: int
-    """Of the weights that ZeRO-3 fetches in one buffer, the most."""
     layout: tuple[tuple[int, float], ...]
     adapters: int
     adapter_tensors: int
@@ -166,7 +163,6 @@ def role(
             for weight in listed
             if weight.kind in ("linear", "experts") or (arch.measured and weight.per_layer)
         ),
-        fetched_together=_fetched_together(arch, listed),
         layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
         adapter_tensors=lora_tensor_count(arch, lora_targets) if adapters else 1,
@@ -199,26 +195,6 @@ def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> Iterator[Split]:
     for key, count in found.items():
         rows, width, per_layer = key
         yield Split(rows=rows, width=width, count=count, in_layer=inside[key], per_layer=per_layer)
-
-
-def _fetched_together(arch: Architecture, listed: tuple[Weight, ...]) -> int:
-    """Elements of the largest group of weights that ZeRO-3 fetches ahead, in a forward's order.
-
-    A group is closed by the weight that fills it; one of a single weight needs no buffer. Weights
-    below the threshold are always whole, and the embedding has come before.
-    """
-    least = ZERO.stage3_param_persistence_threshold
-    ahead = [weight for weight in listed if weight.elements >= least]
-    layers = [
-        each.elements for layer in range(arch.layers) for each in ahead if each.in_layer(layer)
-    ]
-    last = [each.elements for each in ahead if not each.per_layer and each.kind != "embedding"]
-    most, group = 0, [0]
-    for elements in (*layers, *last):
-        group.append(elements)
-        if sum(group) >= ZERO.stage3_prefetch_bucket_size:
-            most, group = max(most, sum(group) * (len(group) > 2)), [0]
-    return max(most, sum(group) * (len(group) > 2))
 
 
 def _rows(arch: Architecture, weight: Weight) -> int:

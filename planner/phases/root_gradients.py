@@ -19,11 +19,12 @@ from planner.phases import (
     gathered,
     reductions,
     units,
+    zero,
 )
 from planner.phases.arriving_again import EMBEDDING_OUTPUT_GRADIENT
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import after_loss, until_end, while_saved
+from planner.phases.training import Gradients, after_loss, until_end, while_saved
 from planner.phases.vocabulary import training_head
 from planner.plan.methods import method_of
 from planner.term import Instant, Term
@@ -76,16 +77,20 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             shared=until_end(scene, role, kept, "layers"),
         )
     yield from arriving_again.instants(scene, role, kept, held)
+    gradients: Gradients = "layers" if sharded or scene.zero_stage > 1 else "all"
+    gradients = "made" if scene.zero_stage == 1 else gradients
     yield Instant(
         name="embedding's backward",
         terms=(
             *_embedding(scene, role),
             *reductions.at_end(scene, role),
+            *zero.meanwhile(scene, role, zero.END),
             *found.head_again(scene, role),
             *held,
         ),
-        shared=until_end(scene, role, kept, "layers" if sharded else "all"),
+        shared=until_end(scene, role, kept, gradients),
     )
+    yield from _zero_instants(scene, role, kept)
     if sharded and not units.embedding_apart(scene, role):
         yield Instant(
             name="root's gradients reduced",
@@ -98,6 +103,33 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             ),
             shared=until_end(scene, role, kept, "all"),
         )
+
+
+def _zero_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """DeepSpeed's reductions beside the embedding's gradient, and of what is left after it."""
+    made: tuple[Term, ...] = ()
+    if role.root_trainable:
+        # Of a tied one the head's has been added to it.
+        made = (
+            logits.embedding_backward(
+                vocab=role.arch.vocab,
+                hidden=role.arch.hidden,
+                item_bytes=scene.embedding_bytes(role),
+                role=role.name,
+            ),
+        )
+    for place in (zero.END, zero.DONE):
+        for name, reducing in zero.reducing(scene, role, place):
+            yield Instant(
+                name=name,
+                terms=(
+                    *(made if place == zero.END else ()),
+                    *gathered.zero3(scene, role, "backward", place),
+                    *zero.meanwhile(scene, role, place),
+                    *reducing,
+                ),
+                shared=until_end(scene, role, kept, "made" if scene.zero_stage == 1 else "layers"),
+            )
 
 
 def _dense(scene: Scene, role: Role) -> Iterator[Term]:

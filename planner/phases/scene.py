@@ -221,9 +221,11 @@ class Scene:
     def passes_on(self) -> Num:
         """1 where a weight's new gradient is gone as soon as it is made, 0 where it waits.
 
-        It is added to that of an earlier micro-batch, or used by an optimizer in the backward.
+        It is added to that of an earlier micro-batch, or used by an optimizer in the backward, or
+        taken over by ZeRO's bucket.
         """
-        return 1 if self.setup.steps_in_backward else minimum(self.q.micro_batches - 1, 1)
+        taken = self.setup.steps_in_backward or self.zero_stage > 1
+        return 1 if taken else minimum(self.q.micro_batches - 1, 1)
 
     def offloaded(self, role: str, label: str, rank_bytes: Num) -> Term:
         """What all local processes keep in host RAM, each ``rank_bytes`` of it."""

@@ -14,7 +14,7 @@ from planner.formulas import logits, sharding, state
 from planner.formulas.activations.layers import LAYER_INPUT
 from planner.formulas.activations.model import LEAF
 from planner.numeric import Num, minimum
-from planner.phases import activations, collectives, positions, stashed, units
+from planner.phases import activations, collectives, positions, stashed, units, zero
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
@@ -22,10 +22,9 @@ from planner.phases.vocabulary import casts_tiles, policy_objective, training_he
 from planner.term import Bundle, Instant, Standing, Term
 from planner.values.loss_code import CROSS_ENTROPY, VALUE
 from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
-from planner.values.zero import ZERO
 
 Bundles = tuple[Bundle | Standing, ...]
-Gradients = Literal["none", "accumulated", "layers", "all"]
+Gradients = Literal["none", "accumulated", "layers", "made", "all"]
 
 FIRST_INPUTS = (LAYER_INPUT, "checkpointed layer inputs", LEAF)
 """What the embedding's output is called where it is kept."""
@@ -160,16 +159,11 @@ def optimizer_instants(
 def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term]:
     """Half-precision gradients are put end to end and widened; fp32 ones are used as they are.
 
-    Stage 3 puts these end to end as well; it does a sub-group at a time, which one weight overruns.
+    Stage 3 puts these end to end as well, a sub-group at a time.
     """
     q, widened = scene.q, scene.q.gradient_bytes != 4
-    if scene.setup.zero_widens:
-        yield sharding.ZERO_GATHER(
-            role.name, trainable=role.trainable, value_bytes=q.compute_bytes, shards=q.shards
-        )
-        return
     if scene.zero_stage == 3:
-        most = ZERO.sub_group_size * sizes["shards"] + role.largest_weight
+        most = zero.sub_group(scene, role) * sizes["shards"]
         sizes = {**sizes, "trainable": minimum(sizes["trainable"], most)}
     if widened or scene.zero_stage == 3:
         yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.gradient_bytes, **sizes)

@@ -13,12 +13,12 @@ class ZeroDefaults(NamedTuple):
 
     reduce_bucket_size: int = 500_000_000
     """Of the flat buffer in which gradients are collected."""
-    allgather_bucket_size: int = 500_000_000
-    """Of weights that stages 1 and 2 gather at once after a step."""
     sub_group_size: int = 1_000_000_000
     """Of a partition that stage 3's optimizer steps at once."""
     stage3_max_live_parameters: int = 1_000_000_000
     """Up to which weights stay gathered."""
+    stage3_max_reuse_distance: int = 1_000_000_000
+    """Weights whose next use is nearer are not released."""
     stage3_prefetch_bucket_size: int = 50_000_000
     """From which a group of weights that are fetched ahead is full."""
     stage3_param_persistence_threshold: int = 100_000
