@@ -20,7 +20,6 @@ from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_pla
 VERSION = "1"
 MAX_CHARACTERS = 8 * 1024
 MAX_KEYS = 60
-AGAIN = "Copy the link again from the page that made it."
 INTEGER = re.compile(r"[0-9]{1,17}")
 NUMBERS = frozenset(
     name for name, info in SamplingPlan.model_fields.items() if info.annotation is int
@@ -65,7 +64,7 @@ def from_query(
     version = given.pop("v", VERSION)
     if version != VERSION:
         sentence = f"v is {short(version)}, and this Headroom reads version {VERSION}."
-        return SamplingReading(plan=None, problems=(Problem("v", sentence, AGAIN),))
+        return SamplingReading(plan=None, problems=(Problem("v", sentence, "Copy the link again."),))
     values: dict[str, Any] = {}
     for key, text in given.items():
         if key not in FIELDS:
@@ -88,4 +87,7 @@ def _unknown(key: str) -> Problem:
 
 def _too_large() -> SamplingReading:
     sentence = f"A sampling link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters."
-    return SamplingReading(plan=None, problems=(Problem("link", sentence, AGAIN),))
+    return SamplingReading(
+        plan=None,
+        problems=(Problem("link", sentence, "Copy it again from the page that made it."),),
+    )
