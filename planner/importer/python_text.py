@@ -91,8 +91,9 @@ class _Reader(Branches):
                     self.imported.add((alias.asname or alias.name).split(".")[0])
             if isinstance(node, ast.ClassDef):
                 self.made_of(node)
-            for expression in self._expressions(node):
-                self.found(expression)
+            for inside in ast.iter_child_nodes(node):
+                if isinstance(inside, ast.expr | ast.withitem):
+                    self.found(inside)
             self.tabled(node)
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -162,10 +163,6 @@ class _Reader(Branches):
             shown = self.text[place.start : place.end][:200]
             givens = [Given(name, shown, place, (Open(shown, None, place),))]
         self.calls.append(Call(CONSTANT, tuple(givens), end))
-
-    def _expressions(self, node: ast.stmt) -> list[ast.AST]:
-        inside = ast.iter_child_nodes(node)
-        return [one for one in inside if isinstance(one, ast.expr | ast.withitem)]
 
     def found(self, tree: ast.AST) -> None:
         """Calls in an expression, outermost first; those of ``a if b else c`` rest on it."""

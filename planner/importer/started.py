@@ -48,7 +48,9 @@ def started(words: tuple[Word, ...], commands: Iterable[str] = ()) -> Started | 
         shown = options
         if name == "env":
             shown = tuple(one for one in options if not _assigned(one))
-            environment |= {_assigned(one): _value(one) for one in options if _assigned(one)}
+            environment |= {
+                name: one.part(len(name) + 1) for one in options if (name := _assigned(one))
+            }
         if LAUNCHERS[tuple(name.split())].counts:
             launchers.append((name, shown))
         if python and words:
@@ -75,10 +77,6 @@ def started(words: tuple[Word, ...], commands: Iterable[str] = ()) -> Started | 
 def _assigned(word: Word) -> str:
     found = re.match(r"([A-Za-z_]\w*)=", word.text)
     return found[1] if found else ""
-
-
-def _value(word: Word) -> Word:
-    return word.part(word.text.index("=") + 1)
 
 
 def _launcher(

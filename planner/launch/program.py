@@ -79,17 +79,14 @@ def _pieces(source: Path, found: list[Path]) -> list[Path]:
     return found
 
 
-def _is_import(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.Import, ast.ImportFrom))
-
-
-def _is_plan(node: ast.stmt) -> bool:
-    return isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == NAME
-
-
 def _body(source: str, tree: ast.Module) -> str:
     """A file's text without docstring, imports and ``PLAN``, comments and blank lines kept."""
-    head = [node for node in tree.body if _is_import(node) or _is_plan(node)]
+    head = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == NAME)
+    ]
     after = max((int(node.end_lineno or 0) for node in head), default=0)
     return "\n".join(source.splitlines()[after:]).strip("\n")
 

@@ -39,13 +39,13 @@ def refusing(
     """How a setting is read that decides no field: values that no plan has are refused.
 
     Args:
-        why: the sentence; ``{value}`` in it is the setting's.
+        why: the sentence; ``{value}`` in it is the setting's, ``{values[name]}`` another one's.
         when: whether a value is refused, given all resolved settings.
     """
 
     def read(value: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
         if when(value, values):
-            raise ValueError(why.format(value=value))
+            raise ValueError(why.format(value=value, values=values))
         return {}
 
     return read

@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
 from planner.setup.setup import setup_of
-from planner.values.setting import Setting
+from planner.values.setting import Setting, refusing
 
 VERSION = "2.13.0"
 """The torch that the programs were run with."""
@@ -78,12 +78,6 @@ FIXED: Fixed = {
 """Of every program."""
 
 
-def _begun(value: int | None, said: Said) -> Said:
-    if None not in (value, said["gpus"]) and value != said["gpus"]:
-        raise ValueError(f"A program whose PLAN has {said['gpus']} gpus begins as many processes.")
-    return {}
-
-
 BEGUN = Setting(
     name=PROCESSES,
     default=None,
@@ -91,7 +85,10 @@ BEGUN = Setting(
     source="planner/launch/pieces/ranks.py",
     fields=("gpus",),
     write=lambda plan: plan.gpus if plan.gpus > 1 else None,
-    read=_begun,
+    read=refusing(
+        "A program whose PLAN has {values[gpus]} gpus begins as many processes.",
+        lambda value, said: None not in (value, said["gpus"]) and value != said["gpus"],
+    ),
 )
 
 

@@ -14,10 +14,6 @@ from planner.importer.shell.flow import Act, Flow, Here
 from planner.importer.shell.tree import SIMPLE, child, fields, statements
 
 
-def _pipeline(flow: Flow, node: Any, here: Here) -> Status:
-    return piped(flow, statements(node), here)
-
-
 def piped(flow: Flow, nodes: Sequence[Any], here: Here) -> Status:
     """Commands that read what the one before printed, each in a shell of its own."""
     status = Status(True)
@@ -52,10 +48,6 @@ def _function(flow: Flow, node: Any, here: Here) -> Status:
     if name and body:
         flow.state.functions[here.tree.text(name[0])] = (here, body[0])
     return Status(True)
-
-
-def _subshell(flow: Flow, node: Any, here: Here) -> Status:
-    return flow.inside(lambda: flow.block(statements(node), here))
 
 
 def _redirected(flow: Flow, node: Any, here: Here) -> Status:
@@ -104,8 +96,9 @@ def _document(flow: Flow, node: Any, here: Here) -> Word:
 
 
 def _error(flow: Flow, node: Any, here: Here) -> Status:
-    known = [one for one in statements(node) if one.type in flow.acts or one.type in SIMPLE]
-    return flow.block(known, here)
+    return flow.block(
+        [one for one in statements(node) if one.type in flow.acts or one.type in SIMPLE], here
+    )
 
 
 ACTS: Mapping[str, Act] = {
@@ -113,7 +106,7 @@ ACTS: Mapping[str, Act] = {
     "ERROR": _error,
     "if_statement": branches.follow_if,
     "list": branches.follow_list,
-    "pipeline": _pipeline,
+    "pipeline": lambda flow, node, here: piped(flow, statements(node), here),
     "negated_command": branches.follow_negated,
     "while_statement": loops.follow_while,
     "until_statement": loops.follow_while,
@@ -124,6 +117,8 @@ ACTS: Mapping[str, Act] = {
     "test_command": _test,
     "case_statement": branches.follow_case,
     "function_definition": _function,
-    "subshell": _subshell,
+    "subshell": lambda flow, node, here: flow.inside(
+        lambda: flow.block(statements(node), here)
+    ),
     "redirected_statement": _redirected,
 }

@@ -54,12 +54,13 @@ def bundled(plan: Plan, launch: Launch, link: str, on: str = SHELL) -> Launch:
         raise ValueError(f"on: {why}")
     found = estimate(plan)
     own = {file.name for file in launch.files}
+    told = {"v": VERSION, "link": link, "plan": plan.model_dump(mode="json")}
     files = [
         *([JOBS[on](plan, launch)] if on in JOBS else []),
         *launch.files,
         LaunchFile(name="preflight.py", text=_preflight(plan, found, launch)),
         LaunchFile(name="expected.md", text=expected_text(found, launch, link)),
-        LaunchFile(name="plan.json", text=_plan_text(plan, link)),
+        LaunchFile(name="plan.json", text=json.dumps(told, indent=1) + "\n"),
     ]
     if REQUIREMENTS not in own:
         packages = launch.install.removeprefix("pip install ")
@@ -93,8 +94,3 @@ def _preflight(plan: Plan, found: Footprint, launch: Launch) -> str:
 def _sizes(plan: Plan) -> dict[str, int]:
     config = catalog.decode_config(plan.config) if plan.config else {}
     return {name: config[name] for name in SIZES if isinstance(config.get(name), int)}
-
-
-def _plan_text(plan: Plan, link: str) -> str:
-    values = {"v": VERSION, "link": link, "plan": plan.model_dump(mode="json")}
-    return json.dumps(values, indent=1) + "\n"

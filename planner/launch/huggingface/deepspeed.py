@@ -75,10 +75,6 @@ def _offloaded(device: object, values: Values, more: object) -> Mapping[str, Any
     return {"offload": found[optimizer, weights]}
 
 
-def _of_optimizer(value: object, values: Values) -> Mapping[str, Any]:
-    return _offloaded(value, values, values["deepspeed.zero_optimization.offload_param.device"])
-
-
 def _row(source: str, line: int, name: str, default: object, *fields: str, **more: Any) -> Setting:
     if write := more.get("write"):
         more["write"] = lambda plan: write(plan) if sharding_of(plan).zero else None
@@ -125,7 +121,9 @@ ROWS: tuple[Setting, ...] = (
     _row(
         *(OFFLOAD, 58, "zero_optimization.offload_optimizer.device", "none", "offload"),
         write=lambda plan: "cpu" if _optimizer(plan) else None,
-        read=_of_optimizer,
+        read=lambda value, values: _offloaded(
+            value, values, values["deepspeed.zero_optimization.offload_param.device"]
+        ),
     ),
     _row(
         *(OFFLOAD, 75, "zero_optimization.offload_optimizer.pin_memory", True),

@@ -135,14 +135,6 @@ def _whole(plan: Plan) -> bool:
     return plan.kl != "none" and plan.finetuning == "full"
 
 
-def _counts_rows(said: Said) -> bool:
-    return compares(said) and not budgets(said)
-
-
-def _cuts_reference(said: Said) -> bool:
-    return compares(said) and budgets(said)
-
-
 _REF = f"{REFERENCE}.fsdp_config"
 
 COMPARED = (
@@ -166,7 +158,7 @@ COMPARED = (
     ),
     same_as(
         LOGPROB_ROWS, f"{REFERENCE}.log_prob_micro_batch_size_per_gpu", None, "ref/ref.yaml:16",
-        _counts_rows, also=lambda plan: plan.kl != "none",
+        lambda said: compares(said) and not budgets(said), also=lambda plan: plan.kl != "none",
     ),
 )  # fmt: skip
 
@@ -184,7 +176,7 @@ FOLLOWING = (
     ),
     follows(
         TOKENS, f"{REFERENCE}.log_prob_max_token_len_per_gpu", _ACTORS_BUDGET, "ref/ref.yaml:24",
-        _cuts_reference,
+        lambda said: compares(said) and budgets(said),
     ),
     follows(
         DYNAMIC, f"{ROLLOUT}.log_prob_use_dynamic_bsz", _ACTORS_WAY, "rollout/rollout.yaml:113",

@@ -32,6 +32,7 @@ NODE = 8
 """GPUs of a usual node."""
 _SERVER = "workers/rollout/vllm_rollout/vllm_async_server.py:287"
 _ENGINES = {"vllm": "vLLM"}
+_CACHES = {"auto": "auto", **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8")}
 FREES = f"{ROLLOUT}.free_cache_engine"
 
 
@@ -78,15 +79,6 @@ def _sleep(value: Any, said: Said) -> Mapping[str, Any]:
         # gives memory back, and weights are sent to an engine that is awake.
         return {"vllm_sleep_level": 0}
     return {"vllm_sleep_level": 1 if adapts(said) else 2}
-
-
-def _quantized(value: Any) -> str:
-    return "none" if value is None else str(one_of({"fp8": "fp8"}, value, "Quantization to"))
-
-
-def _cache(value: Any) -> str:
-    kinds = {"auto": "auto", **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8")}
-    return str(one_of(kinds, value, "A KV cache in"))
 
 
 def _of_engine(field: str, key: str, default: Any, line: int, kind: Any = whole) -> Setting:
@@ -139,7 +131,9 @@ ENGINE = (
     LOGPROB_ROWS,
     carries(
         "rollout_quantization", f"{ROLLOUT}.quantization", None, "rollout/rollout.yaml:473",
-        _quantized,
+        lambda value: (
+            "none" if value is None else one_of({"fp8": "fp8"}, value, "Quantization to")
+        ),
         write=lambda plan: (
             None if plan.rollout_quantization == "none" else plan.rollout_quantization
         ),
@@ -155,7 +149,7 @@ ENGINE = (
         name=f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype", default="auto",
         source=_SERVER, fields=("kv_cache_dtype",),
         write=lambda plan: None if plan.kv_cache_dtype == "auto" else plan.kv_cache_dtype,
-        read=lambda value, said: {"kv_cache_dtype": _cache(value)},
+        read=lambda value, said: {"kv_cache_dtype": one_of(_CACHES, value, "A KV cache in")},
     ),
     Added(
         name=f"{ROLLOUT}.engine_kwargs.vllm.async_scheduling", default=True, moves="seconds",
