@@ -69,7 +69,8 @@ def _alone(
     Raises:
         ValueError: when a trial or another benchmark has the device.
     """
-    from planner.jobs.turns import GivenUp, Turn
+    from planner.background import GivenUp
+    from planner.jobs.turns import Turn
 
     began = time.monotonic()
     turn = Turn([device], identifier)
@@ -93,8 +94,9 @@ def _measured(
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from planner.background import GivenUp
+
     with kept_for_good():
-        from planner.benchmark.run.clock import Cancelled
         from planner.benchmark.run.session import bench_of, run_benchmark
 
     def report(name: str, number: int, count: int) -> None:
@@ -111,7 +113,7 @@ def _measured(
             cancelled=lambda: folder is not None and folder.asked_to_stop(),
             began=began,
         )
-    except Cancelled:
+    except GivenUp:
         return None
 
 

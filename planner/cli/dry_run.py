@@ -50,8 +50,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
+    from planner.background import Refused
     from planner.dryrun.ask.document import dry_run_to_json
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.dryrun.ask.port import Port
     from planner.trial.evidence.stated_error import stated, stated_of
 
     plan = plan_argument.require_plan(arguments.plan, arguments.model)
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             lengths=arguments.lengths,
             snapshot=arguments.snapshot,
         )
-    except DryRunError as error:
+    except Refused as error:
         raise ValueError(str(error)) from None
     finally:
         port.close()

@@ -195,7 +195,8 @@ def _tell(note: str) -> None:
 
 def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """A config that nobody derived: its layers are measured now, and the answer is kept."""
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.background import Refused
+    from planner.dryrun.ask.port import Port
 
     ways = [read_setting(name) for name in names]
     what = "".join(f" with {way.attention} attention, {way.words}" for way in ways)
@@ -203,7 +204,7 @@ def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> Non
     port = Port()
     try:
         port.measure(key, config, names)
-    except DryRunError as error:
+    except Refused as error:
         raise ValueError(f"config: {error}") from None
     finally:
         port.close()

@@ -84,13 +84,14 @@ def _search(asked: plan_argument.Asked, goal: str, execute: bool) -> Found | Non
 
 def _dry_run(plan: Plan, execute: bool) -> DryRun | None:
     """The stored answer, or one that is executed now where that was asked for."""
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.background import Refused
+    from planner.dryrun.ask.port import Port
 
     port = Port()
     try:
         found = port.remembered(plan)
         return port.run(plan) if found is None and execute else found
-    except DryRunError as error:
+    except Refused as error:
         raise ValueError(str(error)) from None
     finally:
         port.close()

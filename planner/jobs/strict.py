@@ -5,9 +5,11 @@ Imports pydantic only. A number that nobody measured is None, never 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 
 class Strict(BaseModel):
@@ -55,6 +57,22 @@ Scalar = (
     | None
 )
 Values = Annotated[dict[Annotated[str, Field(max_length=100)], Scalar], Field(max_length=200)]
+
+
+@contextmanager
+def in_a_sentence(whole: str = "") -> Iterator[None]:
+    """Turns what a model refuses into ``ValueError``: a sentence that names the field.
+
+    ``whole`` is named where it is no field's; without it such a reason stands alone.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(shown(str(part), 200, instead="?") for part in first["loc"]) or whole
+        said = shown(first["msg"].removeprefix("Value error, "), 200, instead="?")
+        sentence = f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
+        raise ValueError(sentence) from None
 
 
 def refuse_constant(name: str) -> Any:

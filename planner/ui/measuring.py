@@ -13,7 +13,7 @@ import streamlit as st
 
 from planner.background import Background
 from planner.catalog import spot
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.plan.defaults import MODEL, model_defaults
 from planner.plan.plan import try_plan
 from planner.plan.unmeasured import Unmeasured, unmeasured
@@ -32,8 +32,6 @@ class Measuring(Background):
     """The measurements of a model's layers that a plan's fields need."""
 
     failed = "The measurement failed"
-    refusals = (DryRunError,)
-    given_up_by = (Cancelled,)
 
     def __init__(self, asked: Port, key: str, values: Mapping[str, Any]) -> None:
         self.key = key

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from planner.jobs.strict import Strict
+from planner.jobs.strict import Strict, in_a_sentence
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.trial.ask.request import Place
 
@@ -70,10 +70,5 @@ def request_of(**choices: object) -> SamplingRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    try:
+    with in_a_sentence("request"):
         return SamplingRequest.model_validate(choices)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        said = str(first["msg"])
-        place = ".".join(map(str, first["loc"])) or "request"
-        raise ValueError(f"{place}: {said[:1].lower()}{said[1:]}.") from None

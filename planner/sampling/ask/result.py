@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from planner.jobs.strict import Bytes, Count, Line, Lines, Number, Seconds, Strict, Text
+from planner.jobs.strict import (
+    Bytes,
+    Count,
+    Line,
+    Lines,
+    Number,
+    Seconds,
+    Strict,
+    Text,
+    in_a_sentence,
+)
 from planner.sampling.ask.request import SamplingRequest
 
 Status = Literal["completed", "stopped", "failed", "killed"]
+
+
 class StageFigures(Strict):
     """One stage as it was measured, beside what was predicted after calibration."""
 
@@ -96,7 +108,5 @@ def read_result(text: str | bytes) -> SamplingResult:
     Raises:
         ValueError: when it is damaged.
     """
-    try:
+    with in_a_sentence("result"):
         return SamplingResult.model_validate_json(text)
-    except ValidationError as error:
-        raise ValueError(f"the result of a sampling run cannot be read: {error}") from None

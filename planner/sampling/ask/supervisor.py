@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from planner.background import GivenUp
 from planner.forks.client import ROOT
 from planner.jobs.folder import JobFolder
 from planner.jobs.strict import shown
-from planner.jobs.turns import GivenUp, Turn
+from planner.jobs.turns import Turn
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
 from planner.sampling.ask.setup import predicted, prepared

@@ -6,14 +6,12 @@ No torch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from planner.jobs.strict import Bytes, Strict
+from planner.jobs.strict import Bytes, Strict, in_a_sentence
 from planner.plan import Plan
 from planner.plan.lengths import at_longest
 from planner.plan.link import from_query_string
@@ -128,7 +126,7 @@ def request_of(plan: Plan, **choices: object) -> TrialRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    with _said():
+    with in_a_sentence():
         return TrialRequest.model_validate({"plan": to_query_string(at_longest(plan)), **choices})
 
 
@@ -138,21 +136,8 @@ def read_request(text: str) -> TrialRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    with _said():
+    with in_a_sentence():
         return TrialRequest.model_validate_json(text)
-
-
-@contextmanager
-def _said() -> Iterator[None]:
-    """Turns what the model refuses into a sentence that names the field."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        sentence = f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
-        raise ValueError(sentence) from None
 
 
 FLAGS = (

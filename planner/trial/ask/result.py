@@ -9,13 +9,13 @@ A file from elsewhere is hostile until :func:`read_result` has read it. No torch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from planner.catalog.safe_json import read_object
 from planner.jobs.strict import (
     Bytes,
     Count,
@@ -25,9 +25,7 @@ from planner.jobs.strict import (
     Seconds,
     Strict,
     Text,
-    refuse_constant,
-    shown,
-    unique,
+    in_a_sentence,
 )
 from planner.plan import Plan
 from planner.plan.link import from_query_string
@@ -51,7 +49,6 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 MAX_BYTES = 8 * 2**20
 """A result with every term of every phase is far below 1 MiB."""
-MAX_DEPTH = 12
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -218,37 +215,9 @@ def read_result(text: str | bytes) -> TrialResult:
     Raises:
         ValueError: one sentence that names the field.
     """
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"trial: the file is larger than {MAX_BYTES // 2**20} MiB.")
-    try:
-        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-        data = json.loads(decoded, object_pairs_hook=unique, parse_constant=refuse_constant)
-        if not isinstance(data, dict):
-            raise ValueError("a result is one JSON object")
-        refuse_deep(data)
-    except RecursionError:
-        raise ValueError("trial: the file is nested too deeply.") from None
-    except ValueError as error:
-        raise ValueError(f"trial: the file cannot be read: {_short(str(error))}.") from None
-    try:
-        return TrialResult.model_validate_json(decoded)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(_short(str(part)) for part in first["loc"]) or "trial"
-        raise ValueError(f"{place}: {_short(first['msg'])}.") from None
-
-
-def refuse_deep(value: Any, left: int = MAX_DEPTH) -> None:
-    """Refuse (``ValueError``) lists and objects that stand deeper in each other than ``left``."""
-    if not left:
-        raise ValueError("it is nested too deeply")
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            refuse_deep(inner, left - 1)
-
-
-def _short(text: str) -> str:
-    return shown(text, 200, instead="?") + ("…" if len(text) > 200 else "")
+    read_object(text, "trial", "trial's result", most_bytes=MAX_BYTES)
+    with in_a_sentence("trial"):
+        return TrialResult.model_validate_json(text)
 
 
 def now() -> str:

@@ -16,11 +16,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from planner.background import GivenUp
 from planner.forks.client import Process, begin, environment
 from planner.jobs.folder import started
 from planner.jobs.host_memory import guarded_bytes, resident_bytes
 from planner.jobs.strict import shown
-from planner.jobs.turns import GivenUp, Turn
+from planner.jobs.turns import Turn
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult

@@ -16,7 +16,7 @@ from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.query import WISH
 from planner.search import Found, Recommendation, Wish
-from planner.search.ask import PORT, Searching
+from planner.search.ask import WORKERS, Searching
 from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
 from planner.ui.dry_run import known
@@ -101,7 +101,7 @@ def current(plan: Plan) -> Asked | None:
 
 def warm() -> None:
     """Whoever opens the page will ask: the processes begin meanwhile."""
-    PORT.warm()
+    WORKERS.warm()
 
 
 def ask(plan: Plan, wish: Wish) -> None:
