@@ -49,6 +49,7 @@ Line = Annotated[str, Field(max_length=500), AfterValidator(printable)]
 Text = Annotated[str, Field(max_length=2000), AfterValidator(printable)]
 Lines = Annotated[str, Field(max_length=8000), AfterValidator(printable_lines)]
 Link = Annotated[str, Field(max_length=64 * 1024), AfterValidator(printable)]
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9\-]{5,63}$")]
 Scalar = (
     bool
     | Annotated[int, Field(ge=-(2**63), le=2**63)]
@@ -57,6 +58,29 @@ Scalar = (
     | None
 )
 Values = Annotated[dict[Annotated[str, Field(max_length=100)], Scalar], Field(max_length=200)]
+
+
+class JobRequest(Strict):
+    """What every job is asked."""
+
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
+
+    def devices(self) -> tuple[str, ...]:
+        """Every device that is occupied."""
+        return (self.device,)
+
+
+class JobResult(Strict):
+    """What every job ends with, in whatever way."""
+
+    id: Identifier
+    status: Line
+    reason: Text = ""
+    """One sentence; empty when completed."""
+    seconds: Seconds
+    """All of it."""
+    notes: Annotated[tuple[Text, ...], Field(max_length=60)] = ()
+    stderr_tail: Lines = ""
 
 
 @contextmanager

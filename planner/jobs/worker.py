@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import resource
 import signal
 import threading
 import time
@@ -220,6 +221,7 @@ def serve(
     first: Callable[[], object] = lambda: None,
     rests: Callable[[], object] = lambda: None,
     pickled: bool = False,
+    memory_bytes: int = 0,
     idle_seconds: float | None = None,
 ) -> None:
     """Answer what is asked over the standard streams, until nobody asks any more.
@@ -230,8 +232,11 @@ def serve(
         first: what takes seconds and is done once.
         rests: what is done after each answer, while nobody waits.
         pickled: whether values are pickled.
+        memory_bytes: of data that the process may hold; 0 is all there is.
         idle_seconds: to end after so long without a question.
     """
+    if memory_bytes:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     asked = Connection(os.dup(0), writable=False)
     answers = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # what a library prints must not end up between answers
@@ -249,6 +254,9 @@ def serve(
                 tell(str(error), "refused")
             except BrokenPipeError:
                 raise
+            except MemoryError:
+                limit = f" ({memory_bytes // 2**30} GiB)" if memory_bytes else ""
+                tell(f"{failed}: it needs more memory than it may have{limit}.", "refused")
             except Exception as error:  # one question's failure must not end the process
                 tell(f"{failed}: {type(error).__name__}: {error}.", "refused")
             rests()

@@ -9,7 +9,6 @@ and ``snapshot`` (a path that the owner of the process chose).
 from __future__ import annotations
 
 import os
-import resource
 import time
 import warnings
 from dataclasses import asdict
@@ -123,21 +122,18 @@ def warm_up() -> None:
     torch.set_num_threads(1)
 
 
-def answered(request: dict[str, Any], _: object) -> dict[str, Any]:
-    """As :func:`execute`, within the memory that it may have."""
-    try:
-        return execute(request)
-    except MemoryError:
-        raise Refused("The dry run needs more memory than it is allowed (4 GiB).") from None
-
-
 def main() -> None:
     """Answer until nobody asks any more, or nobody does for long."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore")
-    serve(answered, "The dry run failed", first=warm_up, idle_seconds=IDLE_SECONDS)
+    serve(
+        lambda request, _: execute(request),
+        "The dry run failed",
+        first=warm_up,
+        memory_bytes=MEMORY_BYTES,
+        idle_seconds=IDLE_SECONDS,
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from planner.lengths.run.tokenizer_file import tokenizer_of_file
 
 CPU_SECONDS = 600
 MEMORY_BYTES = 8 * 2**30
-"""Of addresses: what a hostile file may make the library take at most."""
+"""Of data: what a hostile file may make the library take at most."""
 SAID_SECONDS = 0.25
 
 
@@ -34,10 +34,6 @@ def count(folder: str, tell: Told) -> dict[int, int]:
             return counted(_said(lines, tell), tokenizer)
     except UnicodeDecodeError:
         raise Refused("The texts are not UTF-8.") from None
-    except MemoryError:
-        raise Refused(
-            f"Counting takes more than {MEMORY_BYTES // 2**30} GiB of host RAM."
-        ) from None
     except ValueError as error:
         raise Refused(str(error).removeprefix("lengths: ")) from None
 
@@ -53,5 +49,4 @@ def _said(lines: Iterable[str], tell: Told) -> Iterator[str]:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    serve(count, "Counting failed")
+    serve(count, "Counting failed", memory_bytes=MEMORY_BYTES)

@@ -5,13 +5,12 @@ No torch.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from planner.jobs.strict import Bytes, Strict, in_a_sentence
+from planner.jobs.strict import Bytes, JobRequest, in_a_sentence
 from planner.plan import Plan
 from planner.plan.lengths import at_longest
 from planner.plan.link import from_query_string
@@ -38,11 +37,10 @@ def _address(text: str) -> str:
 Cluster = Annotated[str, Field(max_length=300), AfterValidator(_address)]
 
 
-class TrialRequest(Strict):
+class TrialRequest(JobRequest):
     """One trial. Paths are on the machine that runs it; empty ones are not given."""
 
     plan: WholePlanLink
-    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
     steps: Annotated[int, Field(ge=1, le=1000)] = STEPS
     """Measured steps."""
     warm_up: Annotated[int, Field(ge=1, le=1000)] = WARM_UP
@@ -138,37 +136,6 @@ def read_request(text: str) -> TrialRequest:
     """
     with in_a_sentence():
         return TrialRequest.model_validate_json(text)
-
-
-FLAGS = (
-    "device",
-    "steps",
-    "warm_up",
-    "cap_bytes",
-    "limit_seconds",
-    "host_limit_bytes",
-    "model_folder",
-    "lengths",
-    "truncate",
-    "snapshot",
-    "processes",
-)
-"""Fields that are an option of the command under their own name."""
-
-
-def command_of(request: TrialRequest, python: str = sys.executable) -> list[str]:
-    """The command that runs the request, here or on another machine with the same code."""
-    command = [python, "-m", "planner", "trial", request.plan, "--json"]
-    plain = TrialRequest(plan=request.plan)
-    for field in FLAGS:
-        value = getattr(request, field)
-        if value != getattr(plain, field):
-            command += [f"--{field.replace('_', '-')}", f"{value}"]
-    if request.depths:
-        command += ["--depths", ",".join(map(str, request.depths))]
-    if request.ray:
-        command += ["--ray", request.ray]
-    return command
 
 
 def existing_folder(text: str) -> str:

@@ -19,10 +19,9 @@ from planner.catalog.safe_json import read_object
 from planner.jobs.strict import (
     Bytes,
     Count,
+    JobResult,
     Line,
-    Lines,
     Link,
-    Seconds,
     Strict,
     Text,
     in_a_sentence,
@@ -89,7 +88,6 @@ def _instant(text: str) -> str:
 
 PlanLink = Annotated[Link, AfterValidator(complete_link)]
 WholePlanLink = Annotated[PlanLink, AfterValidator(whole)]
-Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9\-]{5,63}$")]
 Versions = Annotated[dict[Annotated[str, Field(max_length=60)], Line], Field(max_length=40)]
 
 
@@ -147,18 +145,13 @@ class OutOfMemory(Strict):
     predicted: PredictedPeak | None = None
 
 
-class TrialResult(Strict):
+class TrialResult(JobResult):
     """One trial, finished in whatever way."""
 
     v: Literal[1] = 1
-    id: Identifier
     source: Literal["trial"] = "trial"
     status: Status
-    reason: Text = ""
-    """One sentence; empty when completed."""
     created: Annotated[str, AfterValidator(_instant)]
-    seconds: Seconds
-    """All of it: imports, dry run, building, steps."""
     plan: WholePlanLink
     ran: Annotated[tuple[Ran, ...], Field(max_length=4)] = ()
     extrapolated: bool = False
@@ -175,8 +168,6 @@ class TrialResult(Strict):
     estimated: FootprintFigures | None = None
     measured: FootprintFigures | None = None
     out_of_memory: OutOfMemory | None = None
-    notes: Annotated[tuple[Text, ...], Field(max_length=60)] = ()
-    stderr_tail: Lines = ""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

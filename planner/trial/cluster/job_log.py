@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from planner.catalog.safe_json import read_object
+from planner.jobs.folder import JobFolder
 from planner.jobs.strict import Count, Line, Seconds, Strict
-from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Environment, TrialResult, read_result
 
@@ -47,7 +47,7 @@ class Event(Strict):
 class Heard:
     """Everything a trial's log has said so far."""
 
-    def __init__(self, request: TrialRequest, folder: TrialFolder) -> None:
+    def __init__(self, request: TrialRequest, folder: JobFolder[Any, Any]) -> None:
         self.request, self.folder = request, folder
         self.result: TrialResult | None = None
         """The last valid result of this trial."""

@@ -17,6 +17,7 @@ from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import Compared, stated_of
 from planner.ui.dry_run.job import Job
+from planner.ui.watching import state
 
 JOB = "dry run job"
 KNOWN = "dry run known"
@@ -34,11 +35,6 @@ def port() -> Port:
 def job() -> Job | None:
     """The visitor's last one."""
     return cast("Job | None", st.session_state.get(JOB))
-
-
-def state(of: Job | None) -> tuple[int, bool]:
-    """What a page last knew of a job: which one, and whether it was running."""
-    return (0, False) if of is None else (id(of), of.running)
 
 
 def dry_run(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
