@@ -168,11 +168,14 @@ def _ended(supervisor: Supervisor[TrialRequest, TrialResult]) -> TrialResult:
 
 def _streamed(identifier: str, asked: str) -> int:
     """A trial that somebody follows elsewhere by what this process writes."""
-    from planner.trial.ask.request import read_request
+    from planner.trial.ask.request import existing_folder, read_request
     from planner.trial.ask.supervisor import TrialSupervisor
     from planner.trial.cluster.stream import root_of, streamed, temporary_folder
 
-    with temporary_folder(read_request(asked), identifier) as folder:
+    request = read_request(asked)
+    if request.model_folder:
+        existing_folder(request.model_folder)
+    with temporary_folder(request, identifier) as folder:
         with streamed(folder, sys.stdout):
             result = _ended(TrialSupervisor(folder, root_of(folder)))
         _print(result, as_json=True)

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from planner.forks.client import ROOT
 from planner.jobs.folder import JobFolder, Result, doing
 from planner.jobs.storage import IDENTIFIER, data_folder, named, new_identifier, write_whole
 from planner.jobs.strict import JobRequest
 
-ROOT = Path(__file__).resolve().parents[2]
 Request = TypeVar("Request", bound=JobRequest)
 Folder = TypeVar("Folder", bound=JobFolder[Any, Any])
 
@@ -30,31 +30,6 @@ STARTING_SECONDS = 5.0
 
 children: dict[str, subprocess.Popen[bytes]] = {}
 """Processes that this one began, by their folder's name, so that their ends are noticed."""
-
-
-def begin(command: Sequence[str], folder: JobFolder[Any, Any], root: Path | None = None) -> None:
-    """Start a command that sees to a folder, in a session of its own.
-
-    Args:
-        command: what to run.
-        folder: made already; the process becomes its owner, and its stderr goes there.
-        root: the user's data directory, where it is not the usual one.
-    """
-    environment = dict(os.environ)
-    if root is not None:
-        environment["HEADROOM_DATA"] = str(root)
-    with open(folder.stderr, "ab") as said:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            cwd=ROOT,
-            env=environment,
-            start_new_session=True,
-        )
-    children[folder.identifier] = process
-    folder.own(process.pid)
 
 
 def running(folder: JobFolder[Any, Any]) -> bool:
@@ -168,8 +143,20 @@ class Jobs(Generic[Folder, Request, Result]):
         return [*self._command(folder.request()), "--folder", str(folder.path)]
 
     def begin(self, folder: Folder, root: Path | None = None) -> None:
-        """Start the process that sees to a folder."""
-        begin([sys.executable, "-m", "planner", *self.command(folder)], folder, root)
+        """Start the process that sees to a folder, in a session of its own."""
+        own = {} if root is None else {"HEADROOM_DATA": str(root)}
+        with open(folder.stderr, "ab") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "planner", *self.command(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                cwd=ROOT,
+                env={**os.environ, **own},
+                start_new_session=True,
+            )
+        children[folder.identifier] = process
+        folder.own(process.pid)
 
     def all(self, root: Path | None = None) -> list[Folder]:
         """Every one's folder, newest first."""

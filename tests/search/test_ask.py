@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from planner.estimate import estimate
 from planner.jobs.worker import Worker, Workers
 from planner.plan import Plan
 from planner.search import Wish, search
-from planner.search.ask import searching
+from planner.search.ask import searching, worker
 from planner.search.ask.searching import MOST_AT_ONCE, Mending, Searching
 from planner.search.ask.worker import CHUNK, begun
+from planner.search.judging import Rows
 from planner.search.wish import PLACEMENT, USUAL
 from planner.trial.evidence.stated_error import stated
 
@@ -184,3 +186,21 @@ def test_cards_are_mended_there_as_in_this_process_beside_a_search(workers: Work
     assert mending.found == cards.mended(PLAN, every, judge) and mending.found
     assert mending.doing == "Making each fit" and mending.took_seconds > 0
     assert long.wait(SECONDS)
+
+
+def test_what_a_failed_search_has_left_is_no_answer_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge, own = worker.Two(), worker.rows_of
+
+    def fails(*asked: Any) -> Rows:
+        raise RuntimeError("once")
+
+    monkeypatch.setattr(worker, "rows_of", fails)
+    with pytest.raises(RuntimeError, match="once"):
+        search(PLAN, LITTLE, judge=judge)
+    monkeypatch.setattr(worker, "rows_of", own)
+    small = Wish(goal="fastest", free=("offload", "logits", "enforce_eager", "empty_cache"))
+    found, here = search(PLAN, small, judge=judge), search(PLAN, small)
+    assert found.recommendations == here.recommendations and found.front == here.front
+    judge.alive().end()

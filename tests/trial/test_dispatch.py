@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from planner.jobs import processes
-from planner.trial.ask import process
+from planner.jobs.processes import JobState
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import TrialRequest, request_of
@@ -61,13 +61,14 @@ def endless(head: Head, **choices: Any) -> TrialRequest:
     return request_of(PLAN, **{"ray": head.address, "steps": 1000, **choices})
 
 
-def finished(folder: TrialFolder) -> TrialResult:
-    def result() -> TrialResult | None:
-        state = TRIALS.look(folder)
-        assert state is not None
-        return state.result
+def state_of(folder: TrialFolder) -> JobState[TrialRequest, TrialResult]:
+    state = TRIALS.look(folder)
+    assert state is not None
+    return state
 
-    found: TrialResult = until(result)
+
+def finished(folder: TrialFolder) -> TrialResult:
+    found: TrialResult = until(lambda: state_of(folder).result)
     # Looking on notices that the trial's processes have ended.
     until(lambda: TRIALS.look(folder) and not {folder.identifier} & {*processes.children})
     return found
@@ -124,10 +125,10 @@ def test_trials_of_a_cluster_queue_here_and_a_stop_ends_the_job(head: Head, tmp_
     first = TRIALS.start(endless(head), tmp_path)
     heard(first, "queued")
     second = TRIALS.start(endless(head), tmp_path)
-    until(lambda: (state := TRIALS.look(second)) and state.stage == "queued" and state.ahead == 1)
+    until(lambda: (state := TRIALS.look(second)) and state.latest("ahead") == 1)
+    assert state_of(second).stage == "queued"
     heard(first, "building")
-    state = TRIALS.look(first)
-    assert state is not None and state.stage == "running" and state.seconds > 0
+    assert state_of(first).stage == "running" and state_of(first).seconds > 0
     known = {one.identifier for one in TRIALS.states(tmp_path)}
     assert known == {first.identifier, second.identifier}
     TRIALS.stop(first)
@@ -152,7 +153,6 @@ def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
     result = finished(folder)
     assert result.status == "killed" and "left no result" in result.reason
     until(lambda: job_of(folder, head) == "STOPPED")
-    until(lambda: TRIALS.look(folder) and not process._enders)
 
 
 def as_job(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

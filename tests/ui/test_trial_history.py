@@ -160,7 +160,7 @@ def test_a_line_chosen_by_its_place_is_not_another_one_after_a_filter(history: H
 
 def test_one_that_runs_is_not_deleted(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows.TRIALS, "forget", lambda folder: False)
-    monkeypatch.setattr(rows, "find", lambda identifier: TrialFolder(Path(identifier)))
+    monkeypatch.setattr(rows.TRIALS, "find", lambda identifier: TrialFolder(Path(identifier)))
     assert not rows.deleted(history, "first-trial")
     assert history.get("first-trial") == FIRST
 

@@ -48,7 +48,7 @@ def dry_run(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     if found is None and before != state(last):
         mine = last if last is not None and last.plan == plan else None
         # What is not found while it runs is not stored either.
-        made = _remembered(plan) if mine is None else mine.found
+        made = remembered(plan) if mine is None else mine.found
         found = None if made is None else stated_of(made, own)
         kept[plan] = state(last), found
         for old in [*kept][:-MOST]:
@@ -68,7 +68,7 @@ def counted_from(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     return found
 
 
-def _remembered(plan: Plan) -> DryRun | None:
+def remembered(plan: Plan) -> DryRun | None:
     """The stored answer; a file that cannot be understood is as good as none."""
     try:
         return port().remembered(plan)

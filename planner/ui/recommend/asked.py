@@ -62,7 +62,7 @@ class Asked:
         if job is not None and job.found is not None:
             return job.found
         if plan not in self.stored:
-            self.stored[plan] = _remembered(plan)
+            self.stored[plan] = known.remembered(plan)
         return self.stored[plan]
 
     def recommended(self) -> tuple[Recommendation, ...]:
@@ -135,11 +135,3 @@ def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
 
 def _kept() -> Asked | None:
     return cast("Asked | None", st.session_state.get(ASKED))
-
-
-def _remembered(plan: Plan) -> DryRun | None:
-    """The stored answer; a file that cannot be understood is as good as none."""
-    try:
-        return known.port().remembered(plan)
-    except (KeyError, TypeError, ValueError):
-        return None
