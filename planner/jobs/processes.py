@@ -29,17 +29,17 @@ STARTING_SECONDS = 5.0
 """A folder without an owner may be that of a process that has just begun."""
 
 children: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that this one began, by their folder's name, so that their ends are noticed."""
+"""Processes that this one began for jobs, so that their ends are noticed."""
 
 
 def running(folder: JobFolder[Any, Any]) -> bool:
     """Whether its process is alive, or may not have said yet that the folder is its own.
 
-    One of ours that has ended would stay as a zombie until it is asked for.
+    Those of ours that have ended would stay as zombies until they are asked for.
     """
-    child = children.get(folder.identifier)
-    if child is not None and child.poll() is not None:
-        del children[folder.identifier]
+    for name, child in [*children.items()]:
+        if child.poll() is not None:
+            children.pop(name, None)
     with suppress(OSError):
         if not (folder.path / "owner.json").exists():
             return time.time() - folder.path.stat().st_mtime < STARTING_SECONDS

@@ -153,6 +153,7 @@ def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
     result = finished(folder)
     assert result.status == "killed" and "left no result" in result.reason
     until(lambda: job_of(folder, head) == "STOPPED")
+    until(lambda: TRIALS.look(folder) and not processes.children)
 
 
 def as_job(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -20,7 +20,7 @@ def _lost(folder: TrialFolder) -> TrialResult:
     if folder.request().ray:  # its job goes on without it
         from planner.trial.cluster.dispatch import abandon
 
-        children[folder.identifier] = abandon(folder)
+        children[f"the end of {folder.identifier}"] = abandon(folder)
     return folder.lost()
 
 
