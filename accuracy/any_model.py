@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from planner import catalog
+from planner.background import Refused
 from planner.catalog import spot
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.port import DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -92,7 +93,7 @@ def answered(name: str, port: Port) -> dict[str, Any]:
     def measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> None:
         try:
             port.measure(key, config, names)
-        except DryRunError as error:
+        except Refused as error:
             raise ValueError(f"config: {error}") from None
 
     row: dict[str, Any] = {"type": name}
@@ -129,7 +130,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         }
         try:
             dry = port.run(plan)
-        except DryRunError as error:
+        except Refused as error:
             return row | {"dry_run": str(error)[:200]}
         closed, ran = _peaks(dry)
         return row | {"dry_run_bytes": ran, "difference": round(closed / ran - 1, 6)}
@@ -151,7 +152,7 @@ def adapted(name: str, attention: str, port: Port) -> dict[str, Any]:
             return {"adapted_reason": " ".join(said.split())[:200]}
         try:
             dry = port.run(plan)
-        except DryRunError as error:
+        except Refused as error:
             return {"adapted_reason": f"dry run: {error}"[:200]}
     closed, ran = _peaks(dry)
     return {"adapted": round(closed / ran - 1, 6)}

@@ -30,6 +30,7 @@ import torch
 from accuracy.cards import check_card
 from accuracy.gpu_cases import Case, cases
 from planner import catalog
+from planner.background import Refused
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.run import worker
 from planner.estimate import estimate
@@ -180,12 +181,12 @@ def predicted(plan: Plan) -> dict[str, Any]:
     """The four totals of every phase, by the estimate and by the dry run."""
     found: dict[str, Any] = {"estimate": totals(estimate(plan))}
     try:
-        told = worker.execute({"plan": plan.model_dump()})
+        dry = answer(plan, worker.execute({"plan": plan.model_dump()}))
+    except Refused as error:
+        return {**found, "dry run": {}, "dry run's error": str(error)}
     except Exception as error:  # a failing dry run must not end the measurements
-        told = {"error": f"{type(error).__name__}: {error}"}
-    if "error" in told:
-        return {**found, "dry run": {}, "dry run's error": told["error"]}
-    dry = answer(plan, told["result"])
+        said = f"{type(error).__name__}: {error}"
+        return {**found, "dry run": {}, "dry run's error": said}
     executed = {phase["phase"] for phase in dry.phases}
     of_dry = {name: sums for name, sums in totals(dry.footprint).items() if name in executed}
     return {**found, "dry run": of_dry, "dry run's notes": list(dry.notes)}

@@ -19,8 +19,9 @@ from typing import Any
 
 from accuracy.any_model import PLAN, config_of
 from planner import catalog
+from planner.background import GivenUp, Refused
 from planner.catalog import measured, spot
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.estimate import estimate
 from planner.formulas.length_law import PROOF, WITHIN, Proof, law_of
 from planner.plan import Plan
@@ -110,7 +111,7 @@ def row_of(name: str, port: Port, seconds: float = SECONDS) -> dict[str, Any]:
         for tokens in LENGTHS:
             try:
                 row["lengths"][str(tokens)] = _compared(name, committed, tokens, port, late)
-            except Cancelled:
+            except GivenUp:
                 row["unfinished"] = f"{tokens:,} tokens took it beyond {seconds:.0f} s"
                 break
             except Exception as error:  # what a type's own code raises is its row
@@ -130,9 +131,7 @@ def _measure(
 ) -> None:
     try:
         port.measure(key, config, names, cancelled=late)
-    except Cancelled:
-        raise
-    except DryRunError as error:
+    except Refused as error:
         raise ValueError(f"config: {error}") from None
 
 

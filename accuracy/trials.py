@@ -20,7 +20,8 @@ from typing import Any
 
 from accuracy.cards import check_card
 from accuracy.trial_cases import TrialCase, cases
-from planner.trial.ask.request import command_of, request_of
+from planner.trial.ask.process import TRIALS
+from planner.trial.ask.request import request_of
 from planner.trial.ask.result import TrialResult, read_result
 
 LIMIT_SECONDS = 240.0
@@ -65,7 +66,7 @@ def run(case: TrialCase, device: str, limit_seconds: float) -> TrialResult | Non
     )
     try:
         done = subprocess.run(
-            command_of(request, sys.executable),
+            [sys.executable, "-m", "planner", *TRIALS.command(TRIALS.new(request))],
             capture_output=True,
             text=True,
             check=False,

@@ -136,15 +136,16 @@ def ours(values: dict[str, Any], full_depth: bool = False, naive: bool = False) 
 
 def answered(values: dict[str, Any]) -> dict[str, Any]:
     """All that the worker does for an answer: run, expand, allocator, timeline."""
+    from planner.background import Refused
     from planner.dryrun.run.worker import execute
     from planner.plan import Plan
 
-    found = execute({"plan": Plan(**values).model_dump()})
-    if "error" in found:
-        return {"error": found["error"]}
-    phases = found["result"]["phases"]
-    peak = max(phase["live_bytes"] for phase in phases)
-    return {"peak_bytes": peak, "notes": found["result"]["notes"]}
+    try:
+        found = execute({"plan": Plan(**values).model_dump()})
+    except Refused as error:
+        return {"error": str(error)}
+    peak = max(phase["live_bytes"] for phase in found["phases"])
+    return {"peak_bytes": peak, "notes": found["notes"]}
 
 
 def most_live(log: Any) -> int:

@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from planner.dryrun.ask.port import DryRunError, Port
+from planner.background import Refused
+from planner.dryrun.ask.port import Port
 from planner.plan import Plan, try_plan
 from planner.search.judging import rows_of
 from planner.search.options import space_of
@@ -97,7 +98,7 @@ def of(port: Port, plan: Plan, most: int) -> dict[str, Any] | None:
     for made, seconds, _ in sorted(taken, key=lambda each: each[0] != chosen):
         try:
             run = port.run(made)
-        except DryRunError:
+        except Refused:
             if made == chosen:
                 return None  # nothing to hold it against
             continue

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from planner.jobs.folder import JobFolder
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
 from planner.sampling.ask.setup import SETUP, Setup, predicted
-from planner.sampling.ask.supervisor import result_of, worker_environment
+from planner.sampling.ask.store import SamplingFolder, result_of
+from planner.sampling.ask.supervisor import worker_environment
 
 CASES: dict[str, dict[str, Any]] = {
     "exact": {"prompts": 28_000, "width": 1280, "index": "exact"},
@@ -46,14 +46,14 @@ CASES: dict[str, dict[str, Any]] = {
 GIB = 2**30
 
 
-def synthetic(case: dict[str, Any], place: Path) -> tuple[JobFolder, SamplingRequest]:
+def synthetic(case: dict[str, Any], place: Path) -> tuple[SamplingFolder, SamplingRequest]:
     """A run's folder whose embeddings are there."""
     from planner.sampling.run.job import Job
 
     values = dict(case)
     prompts, width = values.pop("prompts"), values.pop("width")
     request = SamplingRequest(prompts="-", model="-", **values)
-    folder = JobFolder(place / "20000101-000000-synthe")
+    folder = SamplingFolder(place / "20000101-000000-synthe")
     folder.path.mkdir()
     (folder.path / "request.json").write_text(request.model_dump_json())
     setup = Setup(
@@ -88,19 +88,19 @@ def search(case: dict[str, Any], place: Path, parts: int) -> SamplingResult:
                 break
         else:
             assert process.returncode == 0
-    result = result_of(folder, request, "stopped", "", seconds=0.0)
+    result = result_of(folder, "stopped", "", 0.0)
     recall = folder.path / "recall.json"
     if recall.exists():
         result = result.model_copy(update={"recall": json.loads(recall.read_text())})
     return result
 
 
-def _found(folder: JobFolder) -> int:
+def _found(folder: SamplingFolder) -> int:
     """Parts of a search that are there."""
     return len(list((folder.path / "neighbours").glob("neighbours-*.parquet")))
 
 
-def _last(folder: JobFolder) -> str:
+def _last(folder: SamplingFolder) -> str:
     """Where a search that was ended had come to, beside what was predicted of all of it."""
     events = [event for event in folder.progress() if event.get("stage") == "search"]
     spent = events[-1]["at"] - events[0]["at"]

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from planner.background import Refused
 from planner.cli import (
     advise,
     benchmark,
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             named = sentence.startswith(problem.field)
             print(sentence if named else f"{problem.field}: {sentence}", file=sys.stderr)
         return 2
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, Refused) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
     return status

@@ -9,6 +9,14 @@ import threading
 import time
 
 
+class Refused(Exception):
+    """There is no answer; the message is a sentence for people."""
+
+
+class GivenUp(Exception):
+    """Nobody waits for it any more."""
+
+
 class Background:
     """One piece of work in a thread.
 
@@ -18,10 +26,6 @@ class Background:
 
     failed = "It failed"
     """Begins the sentence about an error that nobody foresaw."""
-    refusals: tuple[type[Exception], ...] = ()
-    """Errors whose own words are the sentence."""
-    given_up_by: tuple[type[Exception], ...] = ()
-    """Errors that say that somebody gave up."""
 
     def __init__(self) -> None:
         """Keep what the work needs first: the thread begins here."""
@@ -64,9 +68,9 @@ class Background:
     def _run(self) -> None:
         try:
             self._work()
-        except self.given_up_by:
+        except GivenUp:
             self.given_up = True
-        except self.refusals as error:
+        except Refused as error:
             self.error = str(error)
         except Exception as error:  # a page that waits must hear of any end
             self.error = f"{self.failed}: {type(error).__name__}: {error}."

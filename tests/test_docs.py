@@ -96,7 +96,7 @@ def test_every_field_has_a_description_and_a_row() -> None:
     assert written.splitlines() == list(fields.lines())
 
 
-INSIDE = {"HEADROOM_FORKS", "HEADROOM_TRIAL_SPARE", "HEADROOM_TRIAL_SUPERVISOR"}
+INSIDE = {"HEADROOM_FORKS", "HEADROOM_SPARE", "HEADROOM_SUPERVISOR"}
 """Environment variables that our own processes set for each other."""
 
 

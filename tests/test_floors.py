@@ -10,7 +10,9 @@ import arrows
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("background", "disk_cache", "imports", "linktext", "numeric", "problem", "units"),
-    ("forks", "jobs", "lengths", "rule", "speeds"),
+    ("forks", "rule", "speeds"),
+    ("jobs",),
+    ("lengths",),
     ("catalog", "values"),
     ("plan", "term"),
     ("footprint", "formulas"),

@@ -11,9 +11,10 @@ import pytest
 
 from own_folders import FOLDER, PERSONS
 from planner import disk_cache
-from planner.benchmark.ask.archive import benchmarks_folder
+from planner.benchmark.ask.process import BENCHMARKS
 from planner.jobs.storage import data_folder
-from planner.trial.ask.folders import has_history, trials_folder
+from planner.trial.ask.folders import has_history
+from planner.trial.ask.process import TRIALS
 
 PLACES = """
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_every_place_is_the_tests_own(
     for name in without:
         monkeypatch.delenv(name)
     cache = disk_cache.folder("dry-runs")
-    places = [Path.home(), data_folder(), trials_folder(), benchmarks_folder(), cache]
+    places = [Path.home(), data_folder(), TRIALS.place(), BENCHMARKS.place(), cache]
     assert not [place for place in places if theirs(place)]
     done = subprocess.run(
         [sys.executable, "-c", PLACES], capture_output=True, text=True, check=True

@@ -94,7 +94,8 @@ def main() -> None:
     """Run every plan that ran for real; the file is written anew after each."""
     from accuracy.peaks.mapping import results
     from accuracy.peaks.outside import hand_over, nothing_known
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.background import Refused
+    from planner.dryrun.ask.port import Port
     from planner.plan import Plan
 
     port, found = Port(), {}
@@ -105,7 +106,7 @@ def main() -> None:
                 continue
             try:
                 ran = port.run(Plan(**item.how.fields))
-            except DryRunError as error:
+            except Refused as error:
                 print(item.row.id, error, flush=True)
                 continue
             sizes = {level: levels(ran.footprint)[level] for level in item.estimated}

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from planner.catalog.safe_json import read_object
 from planner.catalog.schema import CatalogError, Row
+from planner.jobs.strict import in_a_sentence
 from planner.speeds import BOUNDS, DIGITS, Speed, SpeedKey, Speeds
 
 FOLDER = files("planner.catalog") / "benchmarks"
@@ -176,16 +177,8 @@ def read_benchmark(text: str | bytes) -> CardBenchmark:
         ValueError: one sentence that names the field.
     """
     read_object(text, "benchmark", "benchmark")
-    try:
+    with in_a_sentence("benchmark"):
         return CardBenchmark.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(_shown, first["loc"])) or "benchmark"
-        raise ValueError(f"{place}: {_shown(first['msg'])}.") from None
-
-
-def _shown(value: Any) -> str:
-    return ascii_line(str(value))[:200]
 
 
 def speeds_of(found: CardBenchmark) -> Speeds | None:

@@ -15,8 +15,8 @@ from planner.imports import kept_for_good
 from planner.units import read_seconds
 
 if TYPE_CHECKING:
+    from planner.benchmark.ask.process import BenchmarkFolder
     from planner.catalog.card_benchmark import CardBenchmark
-    from planner.jobs.folder import JobFolder
 
 DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
 SECONDS = (1.0, 600.0)
@@ -40,7 +40,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when there is one, 1 when it was given up."""
-    from planner.jobs.folder import JobFolder
+    from planner.benchmark.ask.process import BenchmarkFolder
     from planner.jobs.storage import new_identifier
 
     device, seconds = arguments.device, arguments.seconds
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"device: {device[:40]!r} is neither cpu nor cuda:0, cuda:1, …")
     if not SECONDS[0] <= seconds <= SECONDS[1]:
         raise ValueError(f"seconds: {seconds:g} is not between {SECONDS[0]:g} and {SECONDS[1]:g}.")
-    folder = JobFolder(arguments.folder) if arguments.folder else None
+    folder = BenchmarkFolder(arguments.folder) if arguments.folder else None
     identifier = folder.identifier if folder else new_identifier()
     found = _alone(device, seconds, identifier, folder)
     if found is None:
@@ -62,14 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _alone(
-    device: str, seconds: float, identifier: str, folder: JobFolder | None
+    device: str, seconds: float, identifier: str, folder: BenchmarkFolder | None
 ) -> CardBenchmark | None:
     """The result, measured while the device is nobody else's; None when it was given up.
 
     Raises:
         ValueError: when a trial or another benchmark has the device.
     """
-    from planner.jobs.turns import GivenUp, Turn
+    from planner.background import GivenUp
+    from planner.jobs.turns import Turn
 
     began = time.monotonic()
     turn = Turn([device], identifier)
@@ -88,13 +89,14 @@ def _alone(
 
 
 def _measured(
-    device: str, seconds: float, identifier: str, folder: JobFolder | None, began: float
+    device: str, seconds: float, identifier: str, folder: BenchmarkFolder | None, began: float
 ) -> CardBenchmark | None:
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    from planner.background import GivenUp
+
     with kept_for_good():
-        from planner.benchmark.run.clock import Cancelled
         from planner.benchmark.run.session import bench_of, run_benchmark
 
     def report(name: str, number: int, count: int) -> None:
@@ -111,11 +113,11 @@ def _measured(
             cancelled=lambda: folder is not None and folder.asked_to_stop(),
             began=began,
         )
-    except Cancelled:
+    except GivenUp:
         return None
 
 
-def _keep(found: CardBenchmark, out: Path | None, folder: JobFolder | None) -> None:
+def _keep(found: CardBenchmark, out: Path | None, folder: BenchmarkFolder | None) -> None:
     """Into the user's data and the named file; where the first fails, a line says so."""
     import shutil
 

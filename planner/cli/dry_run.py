@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,22 +52,17 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
     from planner.dryrun.ask.document import dry_run_to_json
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.dryrun.ask.port import Port
     from planner.trial.evidence.stated_error import stated, stated_of
 
     plan = plan_argument.require_plan(arguments.plan, arguments.model)
-    port = Port()
-    try:
+    with closing(Port()) as port:
         found = port.run(
             plan,
             full_depth=arguments.full_depth,
             lengths=arguments.lengths,
             snapshot=arguments.snapshot,
         )
-    except DryRunError as error:
-        raise ValueError(str(error)) from None
-    finally:
-        port.close()
     own = own_comparisons(plan.method)
     found = stated_of(found, own)
     if found.otherwise:

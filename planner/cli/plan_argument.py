@@ -7,6 +7,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,18 +196,17 @@ def _tell(note: str) -> None:
 
 def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """A config that nobody derived: its layers are measured now, and the answer is kept."""
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.background import Refused
+    from planner.dryrun.ask.port import Port
 
     ways = [read_setting(name) for name in names]
     what = "".join(f" with {way.attention} attention, {way.words}" for way in ways)
     print(f"measuring the layers of {config['model_type']}{what} …", file=sys.stderr)
-    port = Port()
-    try:
-        port.measure(key, config, names)
-    except DryRunError as error:
-        raise ValueError(f"config: {error}") from None
-    finally:
-        port.close()
+    with closing(Port()) as port:
+        try:
+            port.measure(key, config, names)
+        except Refused as error:
+            raise ValueError(f"config: {error}") from None
 
 
 def _is_file(path: Path) -> bool:

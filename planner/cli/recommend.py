@@ -109,7 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def after_dry_runs(found: Found, execute: bool = True) -> Found:
     """The plan to take after its dry run, stored or executed now; what it says of it."""
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.background import Refused
+    from planner.dryrun.ask.port import Port
     from planner.search.check import checked, followed_up
 
     port = Port()
@@ -122,7 +123,7 @@ def after_dry_runs(found: Found, execute: bool = True) -> Found:
             print(f"Dry run of the {one.called} plan …", file=sys.stderr)
         try:
             return checked(one, port.run(one.plan))
-        except DryRunError as error:
+        except Refused as error:
             return replace(one, reason=f"The dry run failed: {error}")
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+from contextlib import closing
 from pathlib import Path
 
 from planner.cli import plan_argument
@@ -84,16 +85,11 @@ def _search(asked: plan_argument.Asked, goal: str, execute: bool) -> Found | Non
 
 def _dry_run(plan: Plan, execute: bool) -> DryRun | None:
     """The stored answer, or one that is executed now where that was asked for."""
-    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.dryrun.ask.port import Port
 
-    port = Port()
-    try:
+    with closing(Port()) as port:
         found = port.remembered(plan)
         return port.run(plan) if found is None and execute else found
-    except DryRunError as error:
-        raise ValueError(str(error)) from None
-    finally:
-        port.close()
 
 
 def _trial(plan: Plan) -> TrialResult | None:

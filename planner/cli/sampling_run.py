@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.cli.answer import known, may_be_json, table
 from planner.units import read_bytes, read_seconds
 
 if TYPE_CHECKING:
-    from planner.jobs.folder import JobFolder
-    from planner.sampling.ask.request import SamplingRequest
     from planner.sampling.ask.result import SamplingResult
+    from planner.sampling.ask.store import SamplingFolder
 
 CHOICES = {
     "embedding": "mean over a prompt's tokens of its last hidden states, or of its logits",
@@ -69,54 +68,53 @@ def _flag(name: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the stages as they end and then the result; 0 when there are weights, 1 otherwise."""
+    from planner.jobs.following import followed
     from planner.sampling.ask.supervisor import SamplingSupervisor
 
-    request, folder = _what(arguments)
-    supervisor = SamplingSupervisor(request, folder, _heard)
+    folder = _what(arguments)
+    supervisor = SamplingSupervisor(folder)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.stop)
-    result = supervisor.run()
+    with followed(folder, _heard):
+        result = supervisor.run()
     if result.status == "completed" and arguments.out is not None:
         _copied(folder, arguments.out)
     print(result.model_dump_json(indent=2) if arguments.json else _text(result, folder))
     return 0 if result.status == "completed" else 1
 
 
-def _what(arguments: argparse.Namespace) -> tuple[SamplingRequest, JobFolder]:
-    """The request and its folder: a new one, the page's, or one that goes on."""
-    from planner.jobs.folder import JobFolder
-    from planner.sampling.ask import process, store
+def _what(arguments: argparse.Namespace) -> SamplingFolder:
+    """A run's folder: a new one, the page's, or one that goes on."""
+    from planner.sampling.ask.process import RUNS, reopen
     from planner.sampling.ask.request import SamplingRequest, request_of
+    from planner.sampling.ask.store import SamplingFolder
 
     if arguments.folder is not None:
-        folder = JobFolder(arguments.folder)
-        return store.asked(folder), folder
+        return SamplingFolder(arguments.folder)
     if arguments.resume:
-        found = process.find(arguments.resume)
+        found = RUNS.find(arguments.resume)
         if found is None:
             raise ValueError(f"resume: no run {arguments.resume[:64]!r} in the data folder.")
-        process.reopen(found)
-        return store.asked(found), found
+        reopen(found)
+        return found
     if not arguments.prompts or not arguments.model:
         raise ValueError("prompts and --model are needed: a file of JSON lines, and a model.")
     given = {name: getattr(arguments, name) for name in SamplingRequest.model_fields}
     for name in ("prompts", "model"):
         if Path(given[name]).exists():
             given[name] = str(Path(given[name]).resolve())
-    request = request_of(**given)
-    return request, store.new_run(request)
+    return RUNS.new(request_of(**given))
 
 
-def _heard(event: Mapping[str, Any]) -> None:
-    """A line of what happens, on stderr."""
+def _heard(lines: list[str]) -> None:
+    """What happens, on stderr."""
     from planner.sampling.ask.words import said
 
-    line = said(event)
-    if line:
+    for line in filter(None, map(said, map(json.loads, lines))):
         print(line, file=sys.stderr, flush=True)
 
 
-def _copied(folder: JobFolder, out: Path) -> None:
+def _copied(folder: SamplingFolder, out: Path) -> None:
     from planner.sampling.ask.samplers import samplers
     from planner.sampling.ask.store import WEIGHTS
 
@@ -126,7 +124,7 @@ def _copied(folder: JobFolder, out: Path) -> None:
         (out / sampler.file_name).write_text(sampler.text, "utf-8")
 
 
-def _text(result: SamplingResult, folder: JobFolder) -> str:
+def _text(result: SamplingResult, folder: SamplingFolder) -> str:
     from planner.sampling.ask.store import WEIGHTS
     from planner.sampling.ask.words import HEADER, rows
 

@@ -16,11 +16,11 @@ from planner.cli.answer import known, may_be_json, may_fail, status, table
 from planner.units import read_bytes, read_gib, read_seconds
 
 if TYPE_CHECKING:
+    from planner.jobs.supervisor import Supervisor
     from planner.trial.ask.folders import TrialFolder
     from planner.trial.ask.footprints import FootprintFigures
     from planner.trial.ask.request import TrialRequest
     from planner.trial.ask.result import TrialResult
-    from planner.trial.ask.supervisor import Supervisor
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     # How a cluster's node runs it: progress, then the result, as lines; nothing is kept there.
-    parser.add_argument("--stream", metavar="ID", help=argparse.SUPPRESS)
+    parser.add_argument("--stream", nargs=2, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,16 +81,13 @@ def run(arguments: argparse.Namespace) -> int:
     with ``--exit-zero`` those are 1 and 0.
     """
     from planner.trial.ask.description import describe
-    from planner.trial.ask.request import FLAGS, existing_folder, request_of
+    from planner.trial.ask.folders import TrialFolder
 
-    plan = plan_argument.require_plan(arguments.plan, arguments.model)
-    choices = {field: getattr(arguments, field) for field in FLAGS}
-    choices["ray"] = _address(arguments.ray)
-    if arguments.model_folder and not choices["ray"]:
-        choices["model_folder"] = existing_folder(arguments.model_folder)
-    if arguments.snapshot:
-        choices["snapshot"] = str(Path(arguments.snapshot).resolve())
-    request = request_of(plan, **choices, depths=_depths(arguments.depths))
+    if arguments.stream:
+        return _streamed(*arguments.stream)
+    if arguments.folder:
+        return _seen_to(TrialFolder(arguments.folder), arguments)
+    request = _request(arguments)
     if arguments.describe:
         found = describe(request)
         print(found.refused or "\n".join((found.runs, found.most_words, *found.notes)))
@@ -99,9 +96,29 @@ def run(arguments: argparse.Namespace) -> int:
         if request.ray:
             raise ValueError("ray: torchrun has started this here; use --processes on a cluster.")
         return _as_a_rank(request, arguments)
-    if arguments.stream:
-        return _streamed(request, arguments.stream)
-    folder, result = _alone(request, arguments.folder)
+    return _seen_to(_new(request), arguments)
+
+
+def _request(arguments: argparse.Namespace) -> TrialRequest:
+    """What the options ask for."""
+    from planner.trial.ask.request import TrialRequest, existing_folder, request_of
+
+    plan = plan_argument.require_plan(arguments.plan, arguments.model)
+    choices = {name: getattr(arguments, name) for name in TrialRequest.model_fields}
+    choices |= {"ray": _address(arguments.ray), "depths": _depths(arguments.depths)}
+    if arguments.model_folder and not choices["ray"]:
+        choices["model_folder"] = existing_folder(arguments.model_folder)
+    if arguments.snapshot:
+        choices["snapshot"] = str(Path(arguments.snapshot).resolve())
+    return request_of(**{**choices, "plan": plan})
+
+
+def _seen_to(folder: TrialFolder, arguments: argparse.Namespace) -> int:
+    """Run a folder's trial, in a worker process or a job that this one sees to."""
+    from planner.trial.ask.supervisor import TrialSupervisor
+    from planner.trial.cluster.dispatch import RemoteSupervisor
+
+    result = _ended((RemoteSupervisor if folder.request().ray else TrialSupervisor)(folder))
     _print(result, arguments.json)
     _keep(folder)
     _write(arguments.out, result)
@@ -129,39 +146,38 @@ def _address(given: str | None) -> str:
     return found
 
 
-def _alone(request: TrialRequest, given: Path | None) -> tuple[TrialFolder, TrialResult]:
-    """The trial's folder and result, of a worker process or a job that this one sees to."""
-    from planner.trial.ask.folders import TrialFolder, new_folder, trials_folder
-    from planner.trial.ask.supervisor import Supervisor
-    from planner.trial.cluster.dispatch import RemoteSupervisor
+def _new(request: TrialRequest) -> TrialFolder:
+    from planner.trial.ask.process import TRIALS
 
     try:
-        folder = TrialFolder(given) if given else new_folder(request)
+        return TRIALS.new(request)
     except OSError as error:
         raise ValueError(
-            f"HEADROOM_DATA: the trial cannot be written to {trials_folder()}: "
+            f"HEADROOM_DATA: the trial cannot be written to {TRIALS.place()}: "
             f"{error.strerror or error}. Nothing ran; free some space there, or set "
             "HEADROOM_DATA to a folder that you may write to."
         ) from None
-    kind = RemoteSupervisor if request.ray else Supervisor
-    return folder, _seen_to(kind(request, folder))
 
 
-def _seen_to(supervisor: Supervisor) -> TrialResult:
+def _ended(supervisor: Supervisor[TrialRequest, TrialResult]) -> TrialResult:
     """The result, unless a signal ends the trial early; then one that says so."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, supervisor.stop)
     return supervisor.run()
 
 
-def _streamed(request: TrialRequest, identifier: str) -> int:
+def _streamed(identifier: str, asked: str) -> int:
     """A trial that somebody follows elsewhere by what this process writes."""
-    from planner.trial.ask.supervisor import Supervisor
+    from planner.trial.ask.request import existing_folder, read_request
+    from planner.trial.ask.supervisor import TrialSupervisor
     from planner.trial.cluster.stream import root_of, streamed, temporary_folder
 
+    request = read_request(asked)
+    if request.model_folder:
+        existing_folder(request.model_folder)
     with temporary_folder(request, identifier) as folder:
         with streamed(folder, sys.stdout):
-            result = _seen_to(Supervisor(request, folder, root_of(folder)))
+            result = _ended(TrialSupervisor(folder, root_of(folder)))
         _print(result, as_json=True)
         sys.stdout.flush()
     return 0 if result.status == "completed" else 1
@@ -184,29 +200,31 @@ def _as_a_rank(request: TrialRequest, arguments: argparse.Namespace) -> int:
     import tempfile
 
     from planner.jobs.storage import new_identifier
+    from planner.jobs.supervisor import UNFINISHED
     from planner.jobs.turns import Turn
-    from planner.trial.ask.folders import TrialFolder, trials_folder
-    from planner.trial.run.worker import UNFINISHED, run
+    from planner.trial.ask.folders import TrialFolder
+    from planner.trial.ask.process import TRIALS
+    from planner.trial.run.worker import run
 
     first, local = (int(os.environ[name]) == 0 for name in ("RANK", "LOCAL_RANK"))
     name = new_identifier()
     with contextlib.ExitStack() as stack:
         if first:
-            place = trials_folder() / name
+            place = TRIALS.place() / name
             place.mkdir(parents=True)
         else:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / name
             place.mkdir()
         folder = TrialFolder(place)
+        (place / "request.json").write_text(request.model_dump_json(), "utf-8")
         if first:
-            (place / "request.json").write_text(request.model_dump_json(), "utf-8")
             folder.own()
         if local:
             count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
             turn = Turn(request.model_copy(update={"processes": count}).devices(), name)
             stack.callback(turn.close)
             turn.wait(lambda ahead: folder.say("queued", ahead=ahead), lambda: False)
-        result = run(request, folder)
+        result = run(folder)
         if first or result.status != "completed":
             _print(result, arguments.json)
             sys.stdout.flush()

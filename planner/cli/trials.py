@@ -85,12 +85,12 @@ def _show(history: History, identifier: str) -> int:
 
 
 def _delete(history: History, identifiers: list[str]) -> int:
-    from planner.trial.ask.process import find, forget
+    from planner.trial.ask.process import TRIALS
 
     missing = 0
     for identifier in identifiers:
-        folder = find(identifier)
-        if folder is not None and not forget(folder):
+        folder = TRIALS.find(identifier)
+        if folder is not None and not TRIALS.forget(folder):
             raise ValueError(f"delete: the trial {identifier} is not over yet; stop it first.")
         if history.delete([identifier]) or folder is not None:
             print(f"Deleted {identifier}.")

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from planner.background import Refused
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.request import versions
 from planner.dryrun.run import worker
@@ -23,10 +24,11 @@ def phases(case: Case) -> dict[str, int]:
     Raises:
         ValueError: with the dry run's sentence, when there is no code for the plan.
     """
-    found = worker.execute({"plan": case.plan.model_dump()})
-    if "error" in found:
-        raise ValueError(f"{case.key}: {found['error']}")
-    compared = answer(case.plan, found["result"]).comparisons
+    try:
+        found = worker.execute({"plan": case.plan.model_dump()})
+    except Refused as error:
+        raise ValueError(f"{case.key}: {error}") from None
+    compared = answer(case.plan, found).comparisons
     return {one.phase: one.dry_bytes for one in compared if one.dry_bytes is not None}
 
 

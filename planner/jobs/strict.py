@@ -5,9 +5,11 @@ Imports pydantic only. A number that nobody measured is None, never 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 
 class Strict(BaseModel):
@@ -47,6 +49,7 @@ Line = Annotated[str, Field(max_length=500), AfterValidator(printable)]
 Text = Annotated[str, Field(max_length=2000), AfterValidator(printable)]
 Lines = Annotated[str, Field(max_length=8000), AfterValidator(printable_lines)]
 Link = Annotated[str, Field(max_length=64 * 1024), AfterValidator(printable)]
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9\-]{5,63}$")]
 Scalar = (
     bool
     | Annotated[int, Field(ge=-(2**63), le=2**63)]
@@ -55,6 +58,45 @@ Scalar = (
     | None
 )
 Values = Annotated[dict[Annotated[str, Field(max_length=100)], Scalar], Field(max_length=200)]
+
+
+class JobRequest(Strict):
+    """What every job is asked."""
+
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
+
+    def devices(self) -> tuple[str, ...]:
+        """Every device that is occupied."""
+        return (self.device,)
+
+
+class JobResult(Strict):
+    """What every job ends with, in whatever way."""
+
+    id: Identifier
+    status: Line
+    reason: Text = ""
+    """One sentence; empty when completed."""
+    seconds: Seconds
+    """All of it."""
+    notes: Annotated[tuple[Text, ...], Field(max_length=60)] = ()
+    stderr_tail: Lines = ""
+
+
+@contextmanager
+def in_a_sentence(whole: str = "") -> Iterator[None]:
+    """Turns what a model refuses into ``ValueError``: a sentence that names the field.
+
+    ``whole`` is named where it is no field's; without it such a reason stands alone.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(shown(str(part), 200, instead="?") for part in first["loc"]) or whole
+        said = shown(first["msg"].removeprefix("Value error, "), 200, instead="?")
+        sentence = f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
+        raise ValueError(sentence) from None
 
 
 def refuse_constant(name: str) -> Any:

@@ -14,13 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from planner.background import GivenUp
 from planner.jobs.storage import data_folder
 
 POLL_SECONDS = 0.2
-
-
-class GivenUp(Exception):
-    """Nobody wants the turn any more."""
 
 
 class Turn:

@@ -13,15 +13,15 @@ import streamlit as st
 
 from planner.background import Background
 from planner.catalog import spot
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.plan.defaults import MODEL, model_defaults
 from planner.plan.plan import try_plan
 from planner.plan.unmeasured import Unmeasured, unmeasured
 from planner.ui.dry_run.known import port
-from planner.ui.dry_run.section import POLL
 from planner.ui.elements import button, row
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
+from planner.ui.watching import state, watched
 from planner.wording.display import plain
 
 JOB = "measuring"
@@ -32,8 +32,6 @@ class Measuring(Background):
     """The measurements of a model's layers that a plan's fields need."""
 
     failed = "The measurement failed"
-    refusals = (DryRunError,)
-    given_up_by = (Cancelled,)
 
     def __init__(self, asked: Port, key: str, values: Mapping[str, Any]) -> None:
         self.key = key
@@ -58,9 +56,7 @@ def panel(draft: Draft) -> bool:
             session.edit({name: value for name, value in usual if name not in draft.chosen})
             st.rerun()
         return False
-    job = _job(found)
-    drawn = st.fragment(_panel, run_every=POLL if job is not None and job.running else None)
-    drawn(found, dict(draft.values), _state(job))
+    watched(_panel, lambda: state(_job(found)), found, dict(draft.values))
     return True
 
 
@@ -69,16 +65,9 @@ def _job(lacking: Unmeasured) -> Measuring | None:
     return job if job is not None and job.key == lacking.key else None
 
 
-def _state(job: Measuring | None) -> tuple[int, bool]:
-    """Which measurement, and whether it runs: what the page was drawn for."""
-    return id(job), job is not None and job.running
-
-
-def _panel(lacking: Unmeasured, values: Mapping[str, Any], seen: tuple[int, bool]) -> None:
+def _panel(lacking: Unmeasured, values: Mapping[str, Any]) -> None:
     job = _job(lacking)
     running = job is not None and job.running
-    if _state(job) != seen:
-        st.rerun()  # the whole page, so that looking at the job begins or ends
     st.info(
         f"Nobody has derived which activations the layers of {plain(lacking.model_type)} keep. A "
         "dry run of a few layers, without data, measures the activations on this machine; it "

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks_of_cards import benchmark
-from planner.benchmark.ask import archive, process
+from planner.benchmark.ask import archive
+from planner.benchmark.ask.process import BENCHMARKS, BenchmarkRequest
 from planner.benchmark.run.case import PROCESSOR
 from planner.benchmark.run.session import PARTS
 from planner.catalog.card_benchmark import read_benchmark
@@ -22,6 +23,13 @@ from planner.jobs.turns import Turn
 from trial.running import ROOT, environment, until
 
 COMMAND = [sys.executable, "-m", "planner", "benchmark", "--device", "cpu"]
+
+
+def reason() -> str:
+    """Why the newest ended."""
+    result = BENCHMARKS.states()[0].result
+    assert result is not None
+    return result.reason
 
 
 @pytest.fixture
@@ -95,11 +103,10 @@ def test_a_wrong_request_is_refused(flags: tuple[str, ...], says: str, data: Pat
 def test_an_app_starts_one_follows_it_and_finds_what_it_measured(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "BUDGET_SECONDS", 1.0)
-    folder = process.start("cpu")
-    state = until(lambda: next((one for one in process.states() if one.number > 1), None))
-    assert state.running and state.count > 10 and ":" in state.doing
-    until(lambda: not process.states())
+    folder = BENCHMARKS.start(BenchmarkRequest(seconds=1.0))
+    state = until(lambda: next((one for one in BENCHMARKS.states() if one.latest("number") > 1), 0))
+    assert state.running and state.latest("count") > 10 and ":" in state.doing
+    until(lambda: not BENCHMARKS.states())
     (found,) = archive.kept()
     assert found.id == folder.identifier
     assert archive.remove(found.id) and not archive.remove(found.id)
@@ -107,18 +114,17 @@ def test_an_app_starts_one_follows_it_and_finds_what_it_measured(
 
 
 def test_an_app_stops_one_and_nothing_is_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "BUDGET_SECONDS", 300.0)
-    folder = process.start("cpu")
-    until(lambda: next((one for one in process.states() if one.number), None))
-    assert not process.forget(folder)
-    process.stop(folder)
-    until(lambda: not process.states()[0].running)
-    assert process.states()[0].reason == "It was stopped."
+    folder = BENCHMARKS.start(BenchmarkRequest(seconds=300.0))
+    until(lambda: next((one for one in BENCHMARKS.states() if one.latest("number")), None))
+    assert not BENCHMARKS.forget(folder)
+    BENCHMARKS.stop(folder)
+    until(lambda: not BENCHMARKS.states()[0].running)
+    assert reason() == "It was stopped."
     assert archive.kept() == ()
     turn = Turn(["cpu"], "the-next", data)
     turn.wait(lambda ahead: None, lambda: True)
     turn.close()
-    assert process.forget(folder) and process.states() == ()
+    assert BENCHMARKS.forget(folder) and BENCHMARKS.states() == []
 
 
 def test_an_interrupt_gives_it_up(data: Path) -> None:
@@ -137,24 +143,24 @@ def test_an_interrupt_gives_it_up(data: Path) -> None:
 
 
 def test_one_that_is_killed_says_so(data: Path) -> None:
-    folder = process.start("cpu")
-    until(lambda: next((one for one in process.states() if one.number), None))
+    folder = BENCHMARKS.start(BenchmarkRequest(seconds=300.0))
+    until(lambda: next((one for one in BENCHMARKS.states() if one.latest("number")), None))
     os.kill(folder.owner_pid() or 0, signal.SIGKILL)
-    until(lambda: not process.states()[0].running)
-    assert process.states()[0].reason.startswith("It ended without a result: ")
+    until(lambda: not BENCHMARKS.states()[0].running)
+    assert reason().startswith("It ended without a result: ")
 
 
 def test_one_that_meets_a_trial_says_so(data: Path) -> None:
     trial = Turn(["cpu"], "a-trial", data)
     trial.wait(lambda ahead: None, lambda: False)
-    process.start("cpu")
-    until(lambda: process.states() and not process.states()[0].running)
+    BENCHMARKS.start(BenchmarkRequest(seconds=300.0))
+    until(lambda: BENCHMARKS.states() and not BENCHMARKS.states()[0].running)
     trial.close()
-    assert "a trial or a benchmark runs on cpu" in process.states()[0].reason
+    assert "a trial or a benchmark runs on cpu" in reason()
 
 
 def test_damaged_files_are_passed_over_and_the_newest_comes_first(data: Path) -> None:
-    folder = archive.benchmarks_folder()
+    folder = BENCHMARKS.place()
     folder.mkdir()
     names = ("20261122-120000-abcdef", "20261123-120000-abcdef")
     for name in names:

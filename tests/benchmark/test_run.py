@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from planner import catalog
+from planner.background import GivenUp
 from planner.benchmark.run import identity, layers, session
 from planner.benchmark.run.case import CARD, PROCESSOR, Case, Run, Sizes
-from planner.benchmark.run.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
+from planner.benchmark.run.clock import MOST_SAMPLES, DeviceClock, WallClock, sample
 from planner.benchmark.run.session import PARTS, Bench, bench_of, run_benchmark
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
 from planner.jobs.turns import Turn
@@ -258,7 +259,7 @@ def test_what_the_driver_says_of_a_card_stands_in_the_result(
 def test_a_benchmark_is_given_up_between_two_cases(unmade: None) -> None:
     looks = iter([False] * 5)
     bench = Bench(device="cpu", clock=FakeClock(cost), sizes=PROCESSOR, gpu=None)
-    with pytest.raises(Cancelled):
+    with pytest.raises(GivenUp):
         run_benchmark(
             bench,
             identifier="20261122-120000-abcdef",

@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.plan.methods import methods
 from planner.plan.query import to_query_string
 from planner.setup.quantities import quantities
-from planner.trial.ask.process import states
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.result import TrialResult
 from trial.running import TOLERANCE, command, errors, result_of, tiny
 
@@ -96,7 +96,7 @@ def _by_page(plan: Plan, page: Page, server: str, data: Path) -> TrialResult:
     expect(page.get_by_text("memory is as predicted")).to_be_visible()
     settle(page)
     expect(page.get_by_test_id("stException")).to_have_count(0)
-    results = [state.result for state in states(data)]
+    results = [state.result for state in TRIALS.states(data)]
     (result,) = [one for one in results if one is not None and one.planned() == plan]
     return result
 

@@ -13,7 +13,7 @@ from running_app import PROCESSES, app, settle, typed
 
 from planner.plan import Plan
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import folders
+from planner.trial.ask.process import TRIALS
 from trial.running import tiny, worker_of
 
 SLOW = 600_000
@@ -69,7 +69,7 @@ def test_two_wait_for_each_other_and_a_restarted_app_finds_both(
         typed(page, "Measured steps", "100")
         run(page)
         expect(page.get_by_text("Running on the CPU")).to_be_visible(timeout=SLOW)
-        worker = worker_of(folders(tmp_path)[0])
+        worker = worker_of(TRIALS.all(tmp_path)[0])
         os.kill(worker, signal.SIGSTOP)  # still running when the app comes back, and on no core
         opened(page, server, second)
         run(page)

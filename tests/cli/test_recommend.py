@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from planner.__main__ import main
+from planner.background import Refused
 from planner.catalog.offers import offers
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.port import DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate
 from planner.footprint import Verdict
@@ -166,7 +167,7 @@ class Ran:
         outcome = self.outcomes[len(dict.fromkeys((*self.plans, plan))) - 1]
         self.plans.append(plan)
         if outcome == "no answer":
-            raise DryRunError("It was lost.")
+            raise Refused("It was lost.")
         closed = estimate(plan)
         found = replace(closed, verdict=Verdict(word=outcome, sentence=""))
         return DryRun(

@@ -12,8 +12,8 @@ from planner import estimate
 from planner.__main__ import main
 from planner.plan.presets import presets
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import new_folder
 from planner.trial.ask.footprints import figures_of
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import calibration, kind_of
@@ -50,7 +50,7 @@ def test_the_list_is_filtered_and_is_json_when_asked(
 def test_finished_trials_of_this_machine_are_found_and_deleted_with_their_folders(
     history: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = new_folder(request_of(PLAN), tmp_path / "data")
+    folder = TRIALS.new(request_of(PLAN), tmp_path / "data")
     result = trial(1, id=folder.identifier)
     folder.finish(result)
     assert main(["trials", "--show", result.id]) == 0
@@ -65,7 +65,7 @@ def test_finished_trials_of_this_machine_are_found_and_deleted_with_their_folder
 def test_a_trial_under_way_is_not_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = new_folder(request_of(PLAN), tmp_path / "data")
+    folder = TRIALS.new(request_of(PLAN), tmp_path / "data")
     folder.own()
     assert main(["trials", "--delete", folder.identifier]) == 2
     assert "not over yet" in capsys.readouterr().err

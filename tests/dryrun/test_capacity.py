@@ -115,7 +115,7 @@ def test_a_step_whose_state_is_the_closed_forms_has_no_capacity(changes: dict[st
     plan = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", **{"gpus": 1, **changes})
     assert request.capacity_of(plan) is None
     told = execute({"plan": plan.model_dump(), "capacity_bytes": request.capacity_of(plan)})
-    assert not told["result"]["out_of_memory"]
+    assert not told["out_of_memory"]
 
 
 def test_another_card_is_another_question() -> None:
@@ -153,7 +153,7 @@ def ran() -> DryRun:
         logits="full",
     )
     asked = {"plan": plan.model_dump(), "capacity_bytes": request.capacity_of(plan)}
-    return answer(plan, execute(asked)["result"])
+    return answer(plan, execute(asked))
 
 
 def test_a_step_that_ran_is_not_called_out_of_memory(ran: DryRun) -> None:

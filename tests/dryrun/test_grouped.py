@@ -9,6 +9,7 @@ import torch
 
 import planner.dryrun.run.execute
 from dry_peaks import meets_dry_run
+from planner.background import Refused
 from planner.dryrun.run import worker
 from planner.dryrun.run.branches import CardTraits, gpu_branches
 from planner.plan import Plan
@@ -68,8 +69,9 @@ def test_an_error_of_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("\nExpected inputs of BF16 type.\nException raised from here\n#0 there")
 
     monkeypatch.setattr(planner.dryrun.run.execute, "dry_run", refuses)
-    answer = worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
-    assert answer == {
-        "error": "torch cannot run this step on fake tensors: Expected inputs of BF16 "
-        "type. The estimate does not depend on the dry run."
-    }
+    with pytest.raises(Refused) as said:
+        worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
+    assert str(said.value) == (
+        "torch cannot run this step on fake tensors: Expected inputs of BF16 type. The estimate "
+        "does not depend on the dry run."
+    )

@@ -16,9 +16,10 @@ import pytest
 from accuracy.tiny import LLAMA
 from planner import catalog, disk_cache
 from planner.answer import to_json
+from planner.background import GivenUp, Refused
 from planner.dryrun.ask import request, store
 from planner.dryrun.ask.finding import finding
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.forks.client import ROOT
 from planner.plan import Plan
 from planner.term import OUTSIDE
@@ -81,7 +82,7 @@ def test_every_room_whose_code_decides_an_answer_is_read() -> None:
 
 
 def test_what_cannot_run_is_a_sentence(port: Port) -> None:
-    with pytest.raises(DryRunError, match="gpu"):
+    with pytest.raises(Refused, match="gpu"):
         port.run(plan_of(gpu="mi300x"))
 
 
@@ -92,17 +93,17 @@ def test_another_allocation_of_the_engine_is_another_question(port: Port, tmp_pa
 
 def test_giving_up_ends_the_worker_and_the_next_question_starts_another(port: Port) -> None:
     port.warm_up()
-    first = port._process
-    with pytest.raises(Cancelled):
+    (first,) = port._workers._idle
+    with pytest.raises(GivenUp):
         port.run(plan_of(prompts_per_step=3), cancelled=lambda: True)
-    assert first is not None and first.poll() is not None
+    assert first.process.poll() is not None
     assert port.run(plan_of(prompts_per_step=4)).comparisons
 
 
 def test_a_killed_worker_is_said_and_replaced(port: Port) -> None:
     port.run(plan_of(prompts_per_step=5))
-    assert port._process is not None
-    pid = port._process.pid
+    (worker,) = port._workers._idle
+    pid = worker.process.pid
 
     signals = iter([signal.SIGKILL])
 
@@ -113,7 +114,7 @@ def test_a_killed_worker_is_said_and_replaced(port: Port) -> None:
         return False
 
     os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(DryRunError, match="ended without an answer"):
+    with pytest.raises(Refused, match="ended without an answer"):
         port.run(plan_of(prompts_per_step=6), cancelled=killed)
     assert port.run(plan_of(prompts_per_step=6)).comparisons
 

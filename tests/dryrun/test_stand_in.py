@@ -38,7 +38,7 @@ SPREAD = [
 def test_every_executed_phase_is_what_the_closed_form_has(sharding: str, offload: str) -> None:
     plan = Plan(**BASE, sharding=sharding, offload=offload)
     said = execute({"plan": plan.model_dump()})
-    found = answer(plan, said["result"])
+    found = answer(plan, said)
     apart = {one.phase: one.difference for one in found.comparisons if one.executed}
     assert {"policy forward", "policy backward", "optimizer step"} <= apart.keys()
     # ZeRO-1 keeps whole gradients in fp32, ours are bf16: another instant looks highest.
@@ -102,7 +102,7 @@ TWO = {**ONE, "gpus": 2}
 def test_where_a_frameworks_code_cannot_run_ours_has_its_dtypes() -> None:
     """TRL's reference is as wide as its fp32 master; by plain's facts 11 % would be missing."""
     plan = Plan(**ONE, framework="trl", compile=True)
-    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    found = answer(plan, execute({"plan": plan.model_dump()}))
     assert (found.standing.code, found.standing.plan.framework) == ("plain", "trl")
     apart = {one.phase: one.difference for one in found.comparisons if one.executed}
     assert apart["optimizer step"] is not None and abs(apart["optimizer step"]) < 2e-5, apart
@@ -133,7 +133,7 @@ def test_what_our_step_has_no_code_for_is_told(fields: dict[str, Any], told: str
 def test_a_root_that_fsdp1_leaves_is_the_closed_forms() -> None:
     """FSDP2 runs in its place, and reshards the reference's root: 0.26 GiB of this model."""
     plan = Plan(**TWO, framework="trl", sharding="fsdp1")
-    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    found = answer(plan, execute({"plan": plan.model_dump()}))
     apart = {one.phase: one.difference for one in found.comparisons if one.executed}
     for phase in ("policy backward", "optimizer step"):
         assert apart[phase] is not None and abs(apart[phase]) < 1e-3, apart
@@ -151,8 +151,7 @@ def test_our_step_runs_verls_default_plan_where_its_own_code_does_not(
     small |= {"prompts_per_step": 4, "responses_per_prompt": 2}
     plan = Plan(**told, **small, **changes)
     said = execute({"plan": plan.model_dump()})
-    assert "result" in said, said
-    found = answer(plan, said["result"])
+    found = answer(plan, said)
     assert not found.errors
     assert any("streams its reference" in note for note in found.notes)
     ran = {one.phase for one in found.comparisons if one.dry_bytes is not None}

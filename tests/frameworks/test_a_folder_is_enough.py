@@ -120,7 +120,7 @@ CASES = (
 )
 for case in CASES:
     plan = Plan(**BASE, **case)
-    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    found = answer(plan, execute({"plan": plan.model_dump()}))
     assert not found.errors, found.errors
     for one in found.comparisons:
         if one.executed:

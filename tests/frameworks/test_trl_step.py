@@ -150,7 +150,7 @@ def test_only_phases_that_trl_has_are_estimated() -> None:
         others = replace(NAMED["GRPO"], changes={**NAMED["GRPO"].changes, **changes})
         assert old in [phase.name for phase in estimate(others.whole).phases], changes
     sharded = plan.changed(gpus=2, sharding="fsdp1")
-    found = answer(sharded, worker.execute({"plan": sharded.model_dump()})["result"])
+    found = answer(sharded, worker.execute({"plan": sharded.model_dump()}))
     assert found.standing.ran == OURS and not found.errors
     assert old not in [phase["phase"] for phase in found.phases]
 

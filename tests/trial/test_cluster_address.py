@@ -8,7 +8,7 @@ import pytest
 
 from planner.plan import Plan
 from planner.trial.ask.description import describe
-from planner.trial.ask.request import command_of, read_request, request_of
+from planner.trial.ask.request import read_request, request_of
 from planner.trial.cluster.address import SETTING, cluster_address, host_of, owners_address
 from trial.running import command, tiny
 
@@ -68,7 +68,6 @@ def test_a_request_for_a_cluster_is_one_device_and_one_command() -> None:
     request = request_of(PLAN, ray="http://Head:8265/", device="cuda:0", processes=4)
     assert request.ray == "http://head:8265" and host_of(request.ray) == "head:8265"
     assert request.devices() == ("ray:head:8265",)
-    assert command_of(request)[-2:] == ["--ray", "http://head:8265"]
     assert read_request(request.model_dump_json()) == request
     said = describe(request)
     assert "cuda:0 of the Ray cluster head:8265" in said.runs

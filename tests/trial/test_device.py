@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from planner.trial.ask.request import request_of
-from planner.trial.ask.supervisor import worker_environment
+from planner.trial.ask.supervisor import environment_of
 from planner.trial.run.device import best_rate, processor_flops_per_second
 from trial.history.results import PLAN
 
@@ -43,6 +43,6 @@ def test_a_workers_waiting_threads_sleep_unless_somebody_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    assert worker_environment(request_of(PLAN))["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert environment_of(request_of(PLAN))["OMP_WAIT_POLICY"] == "PASSIVE"
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
-    assert worker_environment(request_of(PLAN))["OMP_WAIT_POLICY"] == "ACTIVE"
+    assert environment_of(request_of(PLAN))["OMP_WAIT_POLICY"] == "ACTIVE"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from planner.jobs import processes
-from planner.trial.ask import process
-from planner.trial.ask.folders import TrialFolder, new_folder
-from planner.trial.ask.process import look, start, states, stop
+from planner.jobs.processes import JobState
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.trial.ask.result import TrialResult
 from planner.trial.cluster import client, dispatch, job
@@ -61,15 +61,16 @@ def endless(head: Head, **choices: Any) -> TrialRequest:
     return request_of(PLAN, **{"ray": head.address, "steps": 1000, **choices})
 
 
-def finished(folder: TrialFolder) -> TrialResult:
-    def result() -> TrialResult | None:
-        state = look(folder)
-        assert state is not None
-        return state.result
+def state_of(folder: TrialFolder) -> JobState[TrialRequest, TrialResult]:
+    state = TRIALS.look(folder)
+    assert state is not None
+    return state
 
-    found: TrialResult = until(result)
+
+def finished(folder: TrialFolder) -> TrialResult:
+    found: TrialResult = until(lambda: state_of(folder).result)
     # Looking on notices that the trial's processes have ended.
-    until(lambda: look(folder) and not {folder.identifier} & {*processes.children})
+    until(lambda: TRIALS.look(folder) and not {folder.identifier} & {*processes.children})
     return found
 
 
@@ -84,9 +85,9 @@ def job_of(folder: TrialFolder, head: Head) -> str:
 
 def followed(request: TrialRequest, data: Path) -> tuple[TrialFolder, Callable[[], TrialResult]]:
     """A trial that a thread of this process sees to, and its result when it has one."""
-    folder = new_folder(request, data)
+    folder = TRIALS.new(request, data)
     results: list[TrialResult] = []
-    supervisor = RemoteSupervisor(request, folder, data)
+    supervisor = RemoteSupervisor(folder, data)
     thread = threading.Thread(target=lambda: results.append(supervisor.run()), daemon=True)
     thread.start()
 
@@ -121,29 +122,30 @@ def test_the_same_command_runs_as_a_job_and_is_stored_like_a_local_one(
 
 
 def test_trials_of_a_cluster_queue_here_and_a_stop_ends_the_job(head: Head, tmp_path: Path) -> None:
-    first = start(endless(head), tmp_path)
+    first = TRIALS.start(endless(head), tmp_path)
     heard(first, "queued")
-    second = start(endless(head), tmp_path)
-    until(lambda: (state := look(second)) and state.stage == "queued" and state.ahead == 1)
+    second = TRIALS.start(endless(head), tmp_path)
+    until(lambda: (state := TRIALS.look(second)) and state.latest("ahead") == 1)
+    assert state_of(second).stage == "queued"
     heard(first, "building")
-    state = look(first)
-    assert state is not None and state.stage == "running" and state.seconds > 0
-    assert {one.identifier for one in states(tmp_path)} == {first.identifier, second.identifier}
-    stop(first)
+    assert state_of(first).stage == "running" and state_of(first).seconds > 0
+    known = {one.identifier for one in TRIALS.states(tmp_path)}
+    assert known == {first.identifier, second.identifier}
+    TRIALS.stop(first)
     stopped = finished(first)
     assert stopped.status == "stopped" and "stopped in" in stopped.reason
     assert stopped.predicted is not None and stopped.measured is None
     assert stopped.environment is not None and stopped.environment.cluster == head.address
     until(lambda: job_of(first, head) == "STOPPED")
     heard(second, "starting")
-    stop(second)
+    TRIALS.stop(second)
     assert finished(second).status == "stopped"
 
 
 def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
     head: Head, tmp_path: Path
 ) -> None:
-    folder = start(endless(head), tmp_path)
+    folder = TRIALS.start(endless(head), tmp_path)
     heard(folder, "starting")
     pid = folder.owner_pid()
     assert pid is not None
@@ -151,7 +153,7 @@ def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
     result = finished(folder)
     assert result.status == "killed" and "left no result" in result.reason
     until(lambda: job_of(folder, head) == "STOPPED")
-    until(lambda: look(folder) and not process._enders)
+    until(lambda: TRIALS.look(folder) and not processes.children)
 
 
 def as_job(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.trial.ask.folders import new_folder
-from planner.trial.ask.request import TrialRequest, request_of
+from planner.trial.ask.process import TRIALS
+from planner.trial.ask.request import TrialRequest, read_request, request_of
 from planner.trial.ask.result import TrialResult
 from planner.trial.cluster import client, dispatch, job
 from planner.trial.cluster.client import ClusterAway, ClusterRefused, JobState
@@ -101,8 +101,8 @@ def ended(
 ) -> TrialResult:
     monkeypatch.setattr(dispatch, "Cluster", stand_in)
     request: TrialRequest = request_of(PLAN, **{"ray": "http://head:8265", **choices})
-    folder = new_folder(request, data)
-    result = RemoteSupervisor(request, folder, data).run()
+    folder = TRIALS.new(request, data)
+    result = RemoteSupervisor(folder, data).run()
     assert folder.result() == result
     assert result.environment is not None and result.environment.cluster == "http://head:8265"
     return result
@@ -235,9 +235,9 @@ def test_nobody_listening_is_said(tmp_path: Path) -> None:
 
 def test_a_hostile_plan_is_one_word_for_the_nodes_shell(tmp_path: Path) -> None:
     request = request_of(PLAN, ray="http://head:8265", model_folder="/x; reboot $(id) `id` '")
-    words = shlex.split(job_command(request, new_folder(request, tmp_path)))
+    words = shlex.split(job_command(request, TRIALS.new(request, tmp_path)))
     assert words[:4] == ["python", "-m", "planner", "trial"]
-    assert words[words.index("--model-folder") + 1] == "/x; reboot $(id) `id` '"
+    assert read_request(words[-1]) == request.model_copy(update={"ray": ""})
 
 
 def test_a_call_that_hangs_is_given_up() -> None:

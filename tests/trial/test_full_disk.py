@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from planner.jobs.folder import RESERVE, RESERVE_BYTES
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import RESERVE, RESERVE_BYTES, TrialFolder, folders, new_folder
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import read_result, result_json
 from trial.history.results import PLAN, trial
@@ -67,7 +69,7 @@ def test_a_disk_that_fills_during_a_trial_loses_nothing(tmp_path: Path) -> None:
     result = read_result(done.stdout.splitlines()[-1])
     assert (done.returncode, result.status) == (0, "completed"), done.stderr
     assert result.measured is not None and not any("not stored" in one for one in result.notes)
-    [folder] = folders(tmp_path / "data")
+    [folder] = TRIALS.all(tmp_path / "data")
     assert folder.result() == result
     assert not list(folder.path.glob("*.part")) and not (folder.path / RESERVE).exists()
     assert [one["id"] for one in listed(tmp_path / "data")] == [result.id]
@@ -78,7 +80,7 @@ def test_where_nothing_can_be_stored_the_measurement_is_printed(tmp_path: Path) 
     result = read_result(done.stdout.splitlines()[-1])
     assert (done.returncode, result.status) == (0, "completed"), done.stderr
     assert result.measured is not None
-    [folder] = folders(tmp_path / "data")
+    [folder] = TRIALS.all(tmp_path / "data")
     [said] = [one for one in result.notes if "not stored" in one]
     assert str(folder.path) in said and "No space left" in said and "HEADROOM_DATA" in said
     assert folder.result() is None and not list(folder.path.glob("*.part"))
@@ -98,7 +100,7 @@ def full(monkeypatch: pytest.MonkeyPatch, folder: TrialFolder) -> None:
 def test_the_place_that_is_kept_becomes_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = new_folder(request_of(PLAN), tmp_path)
+    folder = TRIALS.new(request_of(PLAN), tmp_path)
     folder.reserve()
     kept = (folder.path / RESERVE).stat()
     assert kept.st_size == RESERVE_BYTES and kept.st_blocks * 512 >= RESERVE_BYTES

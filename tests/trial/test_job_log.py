@@ -10,7 +10,8 @@ import pytest
 
 from planner.plan import Plan
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import result_json
 from planner.trial.cluster import job_log
@@ -24,7 +25,7 @@ PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
 @pytest.fixture
 def log(tmp_path: Path) -> Heard:
     request = request_of(PLAN, ray=ADDRESS)
-    return Heard(request, new_folder(request, tmp_path))
+    return Heard(request, TRIALS.new(request, tmp_path))
 
 
 def line_of(log: Heard, **changes: Any) -> str:

@@ -8,18 +8,14 @@ import pytest
 
 from planner import estimate
 from planner.__main__ import parser
-from planner.cli.plan_argument import require_plan
+from planner.cli import trial
 from planner.plan import Plan
 from planner.plan.frameworks import framework_named
 from planner.plan.presets import presets
 from planner.trial.ask import description
+from planner.trial.ask import request as asked
 from planner.trial.ask.description import describe
-from planner.trial.ask.request import (
-    FLAGS,
-    command_of,
-    read_request,
-    request_of,
-)
+from planner.trial.ask.request import TrialRequest, read_request, request_of
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
 ALL: dict[str, Any] = {
@@ -37,20 +33,16 @@ ALL: dict[str, Any] = {
 }
 
 
-def test_the_command_says_all_that_the_request_does() -> None:
-    assert set(ALL) == set(FLAGS)
+def test_the_command_has_an_option_for_every_field() -> None:
+    assert set(ALL) == TrialRequest.model_fields.keys() - {"plan", "depths", "ray"}
     request = request_of(PLAN, **ALL, depths=(2, 4))
-    _, *flags = command_of(request, "python")
-    parsed = parser().parse_args(flags[2:])
-    assert require_plan(parsed.plan) == PLAN
-    assert {field: getattr(parsed, field) for field in FLAGS} == ALL
-    assert parsed.depths == "2,4" and parsed.json
+    flags = [text for field in ALL for text in (f"--{field.replace('_', '-')}", f"{ALL[field]}")]
+    parsed = parser().parse_args(["trial", request.plan, "--depths", "2,4", *flags])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asked, "existing_folder", str)
+        assert trial._request(parsed) == request
     assert request.devices() == ("cuda:2", "cuda:3")
     assert read_request(request.model_dump_json()) == request
-
-
-def test_defaults_are_left_out_of_the_command() -> None:
-    assert command_of(request_of(PLAN), "python")[5:] == ["--json"]
 
 
 @pytest.mark.parametrize(

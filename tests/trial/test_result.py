@@ -60,17 +60,17 @@ MEASURED = "1~h100-80gb~2.13.0~~2026-11-22_training-compute~0.2~0.3~0.4"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "cannot be read"),
+        ("", "not valid JSON"),
         ("[]", "one JSON object"),
-        ('{"v":1,"v":1}', "a key stands twice"),
-        ("[" * 100_000, "nested too deeply"),
+        ('{"v":1,"v":1}', "'v' stands twice"),
+        ("[" * 100_000, "nested deeper than"),
         (json.dumps(data(notes=[["x"]])), "notes.0"),
         (json.dumps(data(seconds=float("nan"))), "NaN is not a number"),
         (json.dumps(data()).replace('"seconds": 12.5', '"seconds": 1e999'), "seconds"),
         (json.dumps(data(seconds=-1)), "seconds"),
         (json.dumps(data(steps="3")), "steps"),
         (json.dumps(data(steps=True)), "steps"),
-        (json.dumps(data(steps=10**400)), "steps"),
+        (json.dumps(data(steps=10**400)), "a whole number of 401 digits is absurd"),
         (json.dumps(data(more=1)), "more"),
         (json.dumps(data(v=2)), "v: "),
         (json.dumps(data(plan=f"{LINK}&benchmark={MEASURED}")), "holds a benchmark"),
@@ -101,10 +101,10 @@ def test_a_hostile_file_is_refused_in_a_sentence(text: str, said: str) -> None:
 
 
 def test_a_huge_file_is_refused_before_it_is_parsed() -> None:
-    with pytest.raises(ValueError, match="larger than"):
+    with pytest.raises(ValueError, match="more than 8192 KiB"):
         read_result(b" " * (9 * 2**20))
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="not UTF-8"):
         read_result(b"\xff\xfe{}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.ask.folders import new_folder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.cluster import shipment
 from planner.trial.cluster.dispatch import job_command
@@ -57,7 +57,7 @@ def test_only_the_planner_and_its_pins_travel(packed: Path) -> None:
 
 def test_what_travels_runs_with_a_trials_packages_alone(packed: Path, tmp_path: Path) -> None:
     request = request_of(PLAN, ray="http://head:8265", steps=1)
-    folder = new_folder(request, tmp_path / "here")
+    folder = TRIALS.new(request, tmp_path / "here")
     # All that the app needs beyond a trial, except what transformers itself brings.
     apps = names_in("requirements.txt") - {"httpx2", "huggingface_hub", "PyYAML"}
     assert "streamlit" in apps

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.jobs.turns import GivenUp, Turn
+from planner.background import GivenUp
+from planner.jobs.turns import Turn
 from trial.running import ROOT, until
 
 HOLD = """

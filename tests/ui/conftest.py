@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
+from planner.background import GivenUp
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.port import Cancelled
 from planner.plan import Plan
 from planner.search.ask import searching
 from planner.ui import compute
@@ -41,7 +41,7 @@ class FakePort:
         self.asked.append(plan)
         while not self.go.wait(0.01):
             if cancelled():
-                raise Cancelled("The dry run was cancelled.")
+                raise GivenUp
         if isinstance(self.outcome, Exception):
             raise self.outcome
         if snapshot is not None:
@@ -84,7 +84,7 @@ def advice_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def no_search_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its processes are not those of a page in process."""
-    monkeypatch.setattr(searching.Port, "warm", lambda port: None)
+    monkeypatch.setattr(searching.WORKERS, "warm", lambda: None)
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import dry_run_answers as answers
+from planner.background import Refused
 from planner.dryrun.ask.answer import DryRun, answer
-from planner.dryrun.ask.port import DryRunError
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import stated_of
@@ -175,7 +175,7 @@ def test_giving_up_ends_it_and_the_next_press_works(fake_port) -> None:
 
 
 def test_a_refusal_is_a_sentence_with_a_way_on(fake_port) -> None:
-    fake_port.outcome = DryRunError("quantization: no kernel of bitsandbytes runs here.")
+    fake_port.outcome = Refused("quantization: no kernel of bitsandbytes runs here.")
     app = at_rest(press(opened(), BUTTON))
     assert "no kernel of bitsandbytes runs here. The closed form above needs no" in words(app)
     assert not app.button(key=BUTTON).disabled and not has_answer(app)
@@ -185,7 +185,7 @@ def test_a_refusal_is_a_sentence_with_a_way_on(fake_port) -> None:
 
 
 def test_a_refusal_belongs_to_its_plan(fake_port) -> None:
-    fake_port.outcome = DryRunError("quantization: no.")
+    fake_port.outcome = Refused("quantization: no.")
     app = edit(at_rest(press(opened(), BUTTON)), 300)
     assert "quantization" not in words(app)
 

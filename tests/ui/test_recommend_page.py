@@ -79,7 +79,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeSearch]]:
         made: list[FakeSearch] = []
 
     monkeypatch.setattr(asked, "Searching", Own)
-    monkeypatch.setattr(asked, "PORT", Own)
+    monkeypatch.setattr(asked, "WORKERS", Own)
     yield Own
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.jobs.folder import JobFolder
 from planner.jobs.storage import data_folder
-from planner.sampling.ask import process, store
+from planner.sampling.ask import store
+from planner.sampling.ask.process import RUNS
 from planner.sampling.ask.request import SamplingRequest, request_of
 from planner.sampling.ask.result import SamplingResult
+from planner.sampling.ask.store import SamplingFolder
+from planner.ui.sampling import trying
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLACE = "place"
@@ -47,8 +49,8 @@ def words(app: AppTest) -> str:
     return "\n".join(str(part.value) for kind in kinds for part in kind).replace("\\", "")
 
 
-def kept(request: SamplingRequest, **changes: Any) -> JobFolder:
-    folder = store.new_run(request)
+def kept(request: SamplingRequest, **changes: Any) -> SamplingFolder:
+    folder = RUNS.new(request)
     made = {
         "model": "tiny", "identity": "sha256 " + "1" * 64, "prompts_sha256": "0" * 64,
         "prompts": 4, "pooling": "mean hidden states", "width": 8, "dtype": "fp32",
@@ -63,7 +65,7 @@ def kept(request: SamplingRequest, **changes: Any) -> JobFolder:
         "histogram": {"edges": [0.0, 1.0, 2.0], "counts": [3, 1]},
         "stages": [{"name": "embed", "seconds": 9.0, "predicted_seconds": 10.0}], **changes,
     }  # fmt: skip
-    store.settle(folder, SamplingResult.model_validate_json(json.dumps(result)))
+    folder.settled(SamplingResult.model_validate_json(json.dumps(result)))
     return folder
 
 
@@ -85,17 +87,17 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
 ) -> None:
     asked: list[SamplingRequest] = []
 
-    def start(request: SamplingRequest) -> JobFolder:
+    def start(request: SamplingRequest) -> SamplingFolder:
         asked.append(request)
-        folder = store.new_run(request)
+        folder = RUNS.new(request)
         folder.own(os.getpid())
         folder.say("begins", stage="embed", host_bytes=2**30, gpu_bytes=None)
         folder.say("at", stage="embed", done=1, of=2, host_bytes=2**30, gpu_bytes=None)
         return folder
 
-    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(RUNS, "start", start)
     # This process is the folder's owner here, and a stop would end it.
-    monkeypatch.setattr(process, "stop", JobFolder.ask_to_stop)
+    monkeypatch.setattr(RUNS, "stop", SamplingFolder.ask_to_stop)
     app = opened()
     models = app.selectbox("sampling-run-model")
     assert models.options == ["choose one", "tiny"]  # a folder without safetensors is none
@@ -110,7 +112,7 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
     stop = [one for one in app.button if (one.key or "").startswith("sampling-run-stop-")]
     assert len(stop) == 1
     stop[0].click().run()
-    assert store.runs()[0].asked_to_stop()
+    assert RUNS.all()[0].asked_to_stop()
 
 
 @pytest.mark.parametrize("name", ["../secret.jsonl", "/etc/passwd", "notes.txt", ""])
@@ -135,7 +137,7 @@ def test_a_result_is_shown_and_what_prompts_say_is_no_markup(on: None) -> None:
 def test_a_run_that_was_ended_can_go_on(on: None, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = kept(REQUEST, status="killed", reason="Its process was killed.")
     resumed: list[str] = []
-    monkeypatch.setattr(process, "resume", lambda one: resumed.append(one.identifier))
+    monkeypatch.setattr(trying, "resume", lambda one: resumed.append(one.identifier))
     app = opened()
     assert "Its process was killed." in words(app)
     app.button("sampling-run-resume").click().run()

@@ -11,17 +11,18 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from benchmarks_of_cards import H100, benchmark
-from planner.benchmark.ask import archive, process
-from planner.benchmark.ask.process import BenchmarkState
+from planner.benchmark.ask import archive
+from planner.benchmark.ask.process import BENCHMARKS, BenchmarkFolder, BenchmarkRequest
 from planner.benchmark.ask.words import LABELS
 from planner.estimate import estimate
+from planner.jobs.processes import JobState
+from planner.jobs.strict import JobResult
 from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.plan.presets import presets
 from planner.plan.query import to_query
 from planner.speeds import speeds_from_text, speeds_to_text
 from planner.trial.ask.cards import Card
-from planner.ui.trial import benchmark as trial_benchmark
 from planner.ui.trial import page as trial
 from planner.units import read_seconds
 from ui import opened_pages
@@ -42,7 +43,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep(**changes: Any) -> None:
-    folder = archive.benchmarks_folder()
+    folder = BENCHMARKS.place()
     folder.mkdir(exist_ok=True)
     found = benchmark(**changes)
     (folder / f"{found['id']}.json").write_text(json.dumps(found))
@@ -145,33 +146,37 @@ def test_removed_it_is_gone(card: None) -> None:
 
 def test_pressing_starts_one_and_stop_ends_it(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    stand: list[BenchmarkState] = []
-    running = BenchmarkState(
-        identifier="20261122-120000-abcdef", running=True, doing="layers", number=3, count=10
+    stand: list[JobState[BenchmarkRequest, JobResult]] = []
+    name = "20261122-120000-abcdef"
+    running = JobState[BenchmarkRequest, JobResult](
+        folder=BenchmarkFolder(BENCHMARKS.place() / name),
+        request=BenchmarkRequest(),
+        events=({"name": "layers", "number": 3, "count": 10},),
     )
 
-    def start(device: str) -> None:
-        asked.append(device)
+    def start(request: BenchmarkRequest) -> None:
+        asked.append(request.device)
         stand.append(running)
 
-    monkeypatch.setattr(trial_benchmark.process, "start", start)
-    monkeypatch.setattr(trial_benchmark.process, "states", lambda: tuple(stand))
+    monkeypatch.setattr(BENCHMARKS, "start", start)
+    monkeypatch.setattr(BENCHMARKS, "states", lambda: list(stand))
     app = opened()
     assert asked == []
     app.button(key="benchmark-start").click().run()
     assert asked == ["cuda:0"]
     assert app.button(key="benchmark-start").disabled
     assert f"benchmark-stop-{running.identifier}" in buttons(app)
-    stand[:] = [replace(running, running=False, reason="It was stopped.")]
+    stopped = JobResult(id=name, status="stopped", reason="It was stopped.", seconds=1.0)
+    stand[:] = [replace(running, result=stopped)]
     app.run()
     assert "It was stopped." in words(app) and "benchmark-dismiss" in buttons(app)
 
 
 def test_one_that_cannot_start_says_why(card: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(device: str) -> None:
+    def start(request: BenchmarkRequest) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(BENCHMARKS, "start", start)
     app = opened()
     app.button(key="benchmark-start").click().run()
     assert any("Permission denied" in str(error.value) for error in app.error)

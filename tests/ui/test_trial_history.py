@@ -14,8 +14,9 @@ from streamlit.testing.v1 import AppTest
 from planner.plan import Plan
 from planner.plan.methods import methods
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import Device, Environment, TrialResult, result_json
 from planner.trial.history import Filter, History
@@ -139,7 +140,7 @@ def test_two_are_compared(history: History) -> None:
 
 
 def test_one_is_deleted_with_its_folder_and_only_that(history: History) -> None:
-    folder = new_folder(request_of(PLAN))
+    folder = TRIALS.new(request_of(PLAN))
     folder.finish(result(folder.identifier))
     app = opened()
     place = listed(app).index(folder.identifier)
@@ -158,8 +159,8 @@ def test_a_line_chosen_by_its_place_is_not_another_one_after_a_filter(history: H
 
 
 def test_one_that_runs_is_not_deleted(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "forget", lambda folder: False)
-    monkeypatch.setattr(rows, "find", lambda identifier: TrialFolder(Path(identifier)))
+    monkeypatch.setattr(rows.TRIALS, "forget", lambda folder: False)
+    monkeypatch.setattr(rows.TRIALS, "find", lambda identifier: TrialFolder(Path(identifier)))
     assert not rows.deleted(history, "first-trial")
     assert history.get("first-trial") == FIRST
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planner.plan.query import to_query_string
-from planner.trial.ask.folders import folders
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import OutOfMemory
 from planner.trial.history import History
@@ -89,7 +89,7 @@ def test_the_trial_of_another_plan_is_said_to_be_that_and_another_can_queue(
 
 def test_stop_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[str] = []
-    monkeypatch.setattr(trial.process, "stop", lambda folder: stopped.append(folder.identifier))
+    monkeypatch.setattr(trial.TRIALS, "stop", lambda folder: stopped.append(folder.identifier))
     folder = running(request_of(PLAN))
     press(opened(), f"trial-stop-{folder.identifier}")
     assert stopped == [folder.identifier]
@@ -213,7 +213,7 @@ def test_off_shows_no_button_and_how_the_owner_turns_it_on(monkeypatch: Any) -> 
     app = opened()
     assert START not in buttons(app) and not app.dataframe
     assert "HEADROOM_TRIALS=1" in words(app)
-    assert not (folders()[0].path / "kept").exists()
+    assert not (TRIALS.all()[0].path / "kept").exists()
 
 
 def test_a_button_from_before_it_was_turned_off_starts_nothing(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.trial.ask.folders import new_folder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import Environment
 from planner.trial.cluster import client as cluster
@@ -129,4 +129,4 @@ def test_every_trial_has_a_name_for_its_place() -> None:
     named = trial_where.named
     assert named(request_of(PLAN)) == "the CPU"
     assert named(request_of(PLAN, device="cuda:1")) == "cuda:1"
-    assert named(new_folder(request_of(PLAN, ray=ADDRESS)).request()).endswith("example:8265")
+    assert named(TRIALS.new(request_of(PLAN, ray=ADDRESS)).request()).endswith("example:8265")

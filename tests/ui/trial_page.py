@@ -11,8 +11,9 @@ from streamlit.testing.v1 import AppTest
 
 from planner.plan import Plan
 from planner.plan.query import to_query, to_query_string
-from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.trial.ask.result import Device, TrialResult
 from planner.ui.trial import page as trial
@@ -49,7 +50,7 @@ class StandIn:
 
 
 def running(request: TrialRequest) -> TrialFolder:
-    folder = new_folder(request)
+    folder = TRIALS.new(request)
     folder.own(os.getpid())
     return folder
 
@@ -57,7 +58,7 @@ def running(request: TrialRequest) -> TrialFolder:
 def standing_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Trials are on, and nothing runs."""
     found = StandIn()
-    monkeypatch.setattr(trial.process, "start", found)
+    monkeypatch.setattr(trial.TRIALS, "start", found)
     monkeypatch.setenv("HEADROOM_TRIALS", "1")
     return found
 
@@ -123,6 +124,6 @@ def result(identifier: str, **changes: Any) -> TrialResult:
 
 def ended(plan: Plan = PLAN, **changes: Any) -> TrialFolder:
     """A trial whose process is over and has stored nothing."""
-    folder = new_folder(request_of(plan))
+    folder = TRIALS.new(request_of(plan))
     folder.finish(result(folder.identifier, plan=to_query_string(plan), **changes))
     return folder

@@ -5,13 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from planner.benchmark.ask.process import BENCHMARKS
 from planner.catalog.card_benchmark import CardBenchmark, benchmark_json, read_benchmark
-from planner.jobs.folder import JobFolder
-from planner.jobs.processes import Jobs
 from planner.jobs.storage import IDENTIFIER, named
-
-BENCHMARKS = Jobs("benchmarks", JobFolder)
-benchmarks_folder = BENCHMARKS.place
 
 
 def write(found: CardBenchmark, file: Path) -> None:
@@ -32,7 +28,7 @@ def keep(found: CardBenchmark, root: Path | None = None) -> Path:
     Raises:
         OSError: when nothing can be written there.
     """
-    file = benchmarks_folder(root) / f"{found.id}.json"
+    file = BENCHMARKS.place(root) / f"{found.id}.json"
     write(found, file)
     return file
 
@@ -40,7 +36,7 @@ def keep(found: CardBenchmark, root: Path | None = None) -> Path:
 def kept(root: Path | None = None) -> tuple[CardBenchmark, ...]:
     """Every benchmark that can be read, newest first; damaged files are passed over."""
     found: list[CardBenchmark] = []
-    for path in named(benchmarks_folder(root), ".json"):
+    for path in named(BENCHMARKS.place(root), ".json"):
         with suppress(OSError, ValueError):
             found.append(read_benchmark(path.read_bytes()))
     return tuple(found)
@@ -51,7 +47,7 @@ def remove(identifier: str, root: Path | None = None) -> bool:
     if not IDENTIFIER.fullmatch(identifier):
         return False
     try:
-        (benchmarks_folder(root) / f"{identifier}.json").unlink()
+        (BENCHMARKS.place(root) / f"{identifier}.json").unlink()
     except FileNotFoundError:
         return False
     return True

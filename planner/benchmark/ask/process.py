@@ -7,72 +7,41 @@ kept ones and the folder is gone; otherwise the folder says why.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-from planner.benchmark.ask.archive import BENCHMARKS
-from planner.jobs import processes
 from planner.jobs.folder import JobFolder
-from planner.jobs.strict import shown
+from planner.jobs.processes import Jobs
+from planner.jobs.strict import JobRequest, JobResult, shown
 
 BUDGET_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkState:
-    """How a benchmark stands that has not ended well: what it measures, or why it ended."""
+class BenchmarkRequest(JobRequest):
+    """A device, and the time to measure it."""
 
-    identifier: str
-    running: bool
-    doing: str = ""
-    number: int = 0
-    count: int = 0
-    reason: str = ""
+    seconds: float = BUDGET_SECONDS
 
 
-def start(device: str, root: Path | None = None) -> JobFolder:
-    """Start a benchmark in a process of its own, which goes on without this one.
+@dataclass(frozen=True, slots=True)
+class BenchmarkFolder(JobFolder[BenchmarkRequest, JobResult]):
+    """The files of a benchmark that has not ended well."""
 
-    Raises:
-        OSError: when its folder cannot be written.
-    """
-    folder = BENCHMARKS.new(None, root)
-    asked = ("--device", device, "--seconds", f"{BUDGET_SECONDS:g}")
-    processes.begin([sys.executable, "-m", "planner", "benchmark", *asked], folder, root)
-    return folder
+    def request(self) -> BenchmarkRequest:
+        """What was asked."""
+        return BenchmarkRequest.model_validate_json((self.path / "request.json").read_bytes())
 
+    def result(self) -> None:
+        """A benchmark's own result is elsewhere."""
 
-def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
-    """Benchmarks that run, or ended without a result; newest first."""
-    return tuple(map(_state, BENCHMARKS.all(root)))
-
-
-def _state(folder: JobFolder) -> BenchmarkState:
-    events = folder.progress()
-    if processes.running(folder):
-        last = events[-1] if events else {}
-        number, count = (last.get(key, 0) for key in ("number", "count"))
-        return BenchmarkState(
-            identifier=folder.identifier,
-            running=True,
-            doing=shown(str(last.get("name", "imports")), 200),
-            number=number if isinstance(number, int) else 0,
-            count=count if isinstance(count, int) else 0,
-        )
-    if folder.asked_to_stop():
-        reason = "It was stopped."
-    else:
-        reason = f"It ended without a result: {shown(folder.last_words(), 300)}"
-    return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
+    def ended(self, status: str, reason: str, seconds: float) -> JobResult:
+        """Why there is no result; nothing of it is kept."""
+        if status != "stopped":
+            reason = f"It ended without a result: {shown(self.last_words(), 300)}"
+        return JobResult(id=self.identifier, status=status, reason=reason, seconds=seconds)
 
 
-find = BENCHMARKS.find
-"""The folder of a benchmark by its name; None when there is none."""
-stop = processes.end
-"""End a benchmark; it keeps nothing."""
+def _command(request: BenchmarkRequest) -> tuple[str, ...]:
+    return "benchmark", "--device", request.device, "--seconds", f"{request.seconds:g}"
 
 
-def forget(folder: JobFolder) -> bool:
-    """Delete the folder of a benchmark that is over; False when it is not."""
-    return processes.forget(folder, not _state(folder).running)
+BENCHMARKS = Jobs("benchmarks", BenchmarkFolder, _command, BenchmarkFolder.lost)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from planner.background import GivenUp
 from planner.benchmark.run.case import Case, Run
 
 SAMPLE_SECONDS = 0.02
@@ -19,10 +20,6 @@ LEAST_SECONDS = 1e-9
 """What a timer that saw nothing may have missed."""
 MOST_RUNS = 2000
 MOST_SAMPLES = 15
-
-
-class Cancelled(Exception):
-    """Nobody wants the benchmark any more."""
 
 
 class WallClock:
@@ -75,7 +72,7 @@ def sample(
     """Times a case until a moment of the clock: a warm-up first, then at least one sample.
 
     Raises:
-        Cancelled: when ``cancelled`` says so between two samples.
+        GivenUp: when ``cancelled`` says so between two samples.
     """
     run = case.make()
     clock.seconds(case, run, 1)  # kernels are chosen and loaded, memory is cached
@@ -84,7 +81,7 @@ def sample(
     found: list[float] = []
     while len(found) < MOST_SAMPLES:
         if cancelled():
-            raise Cancelled
+            raise GivenUp
         if found and clock.now() + found[-1] * times > until:
             break
         found.append(max(clock.seconds(case, run, times) / times, LEAST_SECONDS))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import torch
 
 from planner import catalog
+from planner.background import GivenUp
 from planner.benchmark.ask.derivation import derive
 from planner.benchmark.run import (
     attention,
@@ -26,14 +27,14 @@ from planner.benchmark.run import (
     products,
 )
 from planner.benchmark.run.case import CARD, PROCESSOR, Case, Sizes
-from planner.benchmark.run.clock import Cancelled, DeviceClock, Samples, WallClock, sample
+from planner.benchmark.run.clock import DeviceClock, Samples, WallClock, sample
 from planner.benchmark.run.communicator import communicator_bytes
 from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.benchmark.run.identity import described, versions_of
 from planner.catalog import Gpu
 from planner.catalog.card_benchmark import CardBenchmark, Measured, Peaks, ascii_line
 from planner.formulas.communication import slot_bytes_per_second
-from planner.jobs.turns import GivenUp, Turn
+from planner.jobs.turns import Turn
 from planner.trial.ask.result import now
 from planner.trial.run.device import device_of, environment, used_by_others
 
@@ -117,7 +118,7 @@ def run_benchmark(
         began: ``time.monotonic()`` when the process did, for the seconds of all.
 
     Raises:
-        Cancelled: when ``cancelled`` says so.
+        GivenUp: when ``cancelled`` says so.
         ValueError: where a library is missing, or nothing could be measured.
     """
     began = time.monotonic() if began is None else began
@@ -175,7 +176,7 @@ def _rows(
         for place, case in enumerate(cases):
             number += 1
             if cancelled():
-                raise Cancelled
+                raise GivenUp
             if place and clock.now() >= until:
                 late += 1
                 continue

@@ -6,14 +6,8 @@ any moment: the worker is ended and the next request starts another.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from select import select
 from typing import Any
 
 from planner.catalog import spot
@@ -21,21 +15,11 @@ from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.request import capacity_of, key_of
 from planner.forks import client
-from planner.forks.client import PIPE, Process, begin, environment
+from planner.jobs.worker import Worker, Workers
 from planner.plan import Plan
 from planner.plan.lengths import at_longest
 
-POLL_SECONDS = 0.05
-LIMIT_SECONDS = 300.0
 WORKER = "planner.dryrun.run.worker"
-
-
-class DryRunError(Exception):
-    """A dry run that gave no answer; the message is a sentence for people."""
-
-
-class Cancelled(DryRunError):
-    """The person gave up waiting."""
 
 
 class Port:
@@ -44,9 +28,7 @@ class Port:
     def __init__(self, folder: Path | None = None) -> None:
         """Answers are kept in ``folder``; by default in the user's cache."""
         self._folder = folder
-        self._turn = threading.Lock()
-        self._process: Process | None = None
-        self._buffer = b""
+        self._workers = Workers(_begun)
 
     def run(
         self,
@@ -67,7 +49,8 @@ class Port:
             cancelled: asked again and again; True gives up.
 
         Raises:
-            DryRunError: with a sentence, when there is no answer.
+            Refused: with a sentence, when there is no answer.
+            GivenUp: when ``cancelled`` says so.
         """
         run = at_longest(plan)
         key = key_of(run, full_depth=full_depth)
@@ -83,7 +66,7 @@ class Port:
             }
             if snapshot is not None:
                 request["snapshot"] = str(snapshot.resolve())
-            found = self._ask(request, cancelled)
+            found = self._workers.ask(request, cancelled)
             store.save(key, found, self._folder)
         return answer(plan, found)
 
@@ -97,10 +80,11 @@ class Port:
         """Measure a config's coefficients in these settings on the spot, and keep them.
 
         Raises:
-            DryRunError: with a sentence, when there is no answer; that a config cannot be
-                measured is one.
+            Refused: with a sentence, when there is no answer; that a config cannot be measured
+                is one.
+            GivenUp: when ``cancelled`` says so.
         """
-        entry = self._ask({"measure": dict(config), "settings": list(names)}, cancelled)
+        entry = self._workers.ask({"measure": dict(config), "settings": list(names)}, cancelled)
         spot.keep(key, {**entry, "config": dict(config)})
 
     def remembered(self, plan: Plan, *, full_depth: bool = False) -> DryRun | None:
@@ -114,81 +98,12 @@ class Port:
         It is a fork, and so are those that come after it: imports are paid for once.
         """
         client.serve()
-        if self._turn.acquire(blocking=False):
-            try:
-                self._alive()
-            finally:
-                self._turn.release()
+        self._workers.warm()
 
     def close(self) -> None:
         """End the worker, if there is one."""
-        process, self._process = self._process, None
-        self._buffer = b""
-        if process is None:
-            return
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
+        self._workers.close()
 
-    def _ask(self, request: Mapping[str, Any], cancelled: Callable[[], bool]) -> dict[str, Any]:
-        while not self._turn.acquire(timeout=POLL_SECONDS):
-            if cancelled():
-                raise Cancelled("The dry run was cancelled.")
-        try:
-            process = self._alive()
-            assert process.stdin is not None
-            # A worker that has ended is noticed, and said, while reading.
-            with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(request).encode() + b"\n")
-                process.stdin.flush()
-            message = self._message(process, cancelled)
-            while "ready" in message:
-                message = self._message(process, cancelled)
-        finally:
-            self._turn.release()
-        if "error" in message:
-            raise DryRunError(str(message["error"]))
-        result: dict[str, Any] = message["result"]
-        return result
 
-    def _alive(self) -> Process:
-        if self._process is not None and self._process.poll() is not None:
-            self.close()
-        if self._process is None:
-            inherited = environment(on_cpu=True)
-            self._process = begin(WORKER, environment=inherited, stdin=PIPE, stdout=PIPE)
-        return self._process
-
-    def _message(
-        self, process: Process, cancelled: Callable[[], bool]
-    ) -> dict[str, Any]:
-        assert process.stdout is not None
-        waited = 0.0
-        while b"\n" not in self._buffer:
-            if cancelled():
-                self.close()
-                raise Cancelled("The dry run was cancelled.")
-            if waited > LIMIT_SECONDS:
-                self.close()
-                raise DryRunError(
-                    f"The dry run took more than {LIMIT_SECONDS:.0f} s and was stopped."
-                )
-            if not select([process.stdout], [], [], POLL_SECONDS)[0]:
-                waited += POLL_SECONDS
-                continue
-            data = os.read(process.stdout.fileno(), 1 << 16)
-            if not data:
-                status = process.wait()
-                self.close()
-                raise DryRunError(
-                    f"The dry run's process ended without an answer (status {status}); "
-                    "run it again."
-                )
-            self._buffer += data
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
+def _begun() -> Worker:
+    return Worker(WORKER, environment=client.environment(on_cpu=True), what="The dry run")

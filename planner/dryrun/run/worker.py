@@ -1,27 +1,24 @@
-"""The process that executes dry runs: reads a request a line, writes an answer a line.
+"""The process that executes dry runs: a JSON answer to each request.
 
 Started by :mod:`planner.dryrun.ask.port`; imports torch once and stays warm. Requests are JSON
 objects with ``plan`` (its fields), ``full_depth``, ``lengths`` (also steps of other lengths) and,
 optionally, ``capacity_bytes`` (what of the card is the allocator's; without it there is no end)
-and ``snapshot`` (a path that the owner of the process chose). Answers are JSON
-objects with ``result`` or ``error``; a line ``{"ready": true}`` says that imports are done.
+and ``snapshot`` (a path that the owner of the process chose).
 """
 
 from __future__ import annotations
 
-import json
 import os
-import resource
-import select
-import sys
 import time
 import warnings
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from planner.background import Refused
 from planner.imports import kept_for_good
+from planner.jobs.worker import serve
 
 MEMORY_BYTES = 4 * 2**30
 """No dry run needs more data than this, whatever the model."""
@@ -30,7 +27,11 @@ IDLE_SECONDS = 900.0
 
 
 def execute(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request; a plan that no code runs is an ``error`` sentence."""
+    """The answer to one request.
+
+    Raises:
+        Refused: with a sentence, for a plan that no code runs.
+    """
     from planner.dryrun.allocator.snapshot import write_snapshot
     from planner.dryrun.ask import request as asked
     from planner.dryrun.ask.stand_in import stand_in
@@ -62,9 +63,9 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         if ours(standing.code):
             log = run(standing.plan)
     except (ValueError, NotImplementedError) as error:
-        return {"error": " ".join(str(error).split())}
+        raise Refused(" ".join(str(error).split())) from None
     except RuntimeError as error:
-        return {"error": refused_by_torch(error)}
+        raise Refused(refused_by_torch(error)) from None
     by: dict[Whose, float] = {}
     if standing.by_formula:
         by = shares(log, estimate(plan), standing.by_formula, standing.executed)
@@ -82,7 +83,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         found["lengths"] = [asdict(row) for row in rows]
     seconds = time.perf_counter() - start
     found |= {"versions": dict(asked.versions_of(plan)), "seconds": seconds}
-    return {"result": found | ({"refused": refused} if refused else {})}
+    return found | ({"refused": refused} if refused else {})
 
 
 def refused_by_theirs(ran: str, error: Exception) -> str:
@@ -96,9 +97,9 @@ def measured(config: dict[str, Any], settings: list[str]) -> dict[str, Any]:
     from planner.dryrun.run import spot
 
     try:
-        return {"result": spot.measure(config, settings)}
+        return spot.measure(config, settings)
     except ValueError as error:
-        return {"result": {"error": " ".join(str(error).split())}}
+        return {"error": " ".join(str(error).split())}
 
 
 def refused_by_torch(error: RuntimeError) -> str:
@@ -121,37 +122,18 @@ def warm_up() -> None:
     torch.set_num_threads(1)
 
 
-def serve(requests: TextIO, answers: TextIO) -> None:
-    """Answer until the other side closes, or nobody asks for long."""
-    warm_up()
-    _say(answers, {"ready": True})
-    while select.select([requests], [], [], IDLE_SECONDS)[0]:
-        line = requests.readline()
-        if not line:
-            return
-        try:
-            answer = execute(json.loads(line))
-        except MemoryError:
-            answer = {"error": "The dry run needs more memory than it is allowed (4 GiB)."}
-        except Exception as error:  # one plan's failure must not end the process
-            answer = {"error": f"The dry run failed: {type(error).__name__}: {error}"}
-        _say(answers, answer)
-
-
-def _say(answers: TextIO, message: dict[str, Any]) -> None:
-    answers.write(json.dumps(message) + "\n")
-    answers.flush()
-
-
 def main() -> None:
-    """Answers go to the stream the port reads; whatever libraries print goes to stderr."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    """Answer until nobody asks any more, or nobody does for long."""
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     warnings.simplefilter("ignore")
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(sys.stdin, answers)
+    serve(
+        lambda request, _: execute(request),
+        "The dry run failed",
+        first=warm_up,
+        memory_bytes=MEMORY_BYTES,
+        idle_seconds=IDLE_SECONDS,
+    )
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from planner.jobs.strict import Strict
+from planner.jobs.strict import JobRequest, in_a_sentence
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.trial.ask.request import Place
 
@@ -18,7 +18,7 @@ PLAN_FIELDS = (
 """What a run has of a plan."""
 
 
-class SamplingRequest(Strict):
+class SamplingRequest(JobRequest):
     """One run. Paths are on the machine that runs it; a number of 0 is derived."""
 
     prompts: Place
@@ -40,7 +40,6 @@ class SamplingRequest(Strict):
     batch_size: Annotated[int, Field(ge=1, le=65_536)] = 8
     chunk_prompts: Annotated[int, Field(ge=0, le=10**8)] = 0
     favour: Literal["rare", "common"] = "rare"
-    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
     recall_prompts: Annotated[int, Field(ge=0, le=100_000)] = RECALL_PROMPTS
     """Prompts whose exact neighbours an IVF index is compared with; 0 compares none."""
     calibration_seconds: Annotated[float, Field(ge=0.1, le=600, allow_inf_nan=False)] = 10.0
@@ -70,10 +69,5 @@ def request_of(**choices: object) -> SamplingRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    try:
+    with in_a_sentence("request"):
         return SamplingRequest.model_validate(choices)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        said = str(first["msg"])
-        place = ".".join(map(str, first["loc"])) or "request"
-        raise ValueError(f"{place}: {said[:1].lower()}{said[1:]}.") from None

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from planner.jobs.strict import Bytes, Count, Line, Lines, Number, Seconds, Strict, Text
+from planner.catalog.safe_json import read_object
+from planner.jobs.strict import (
+    Bytes,
+    Count,
+    JobResult,
+    Line,
+    Number,
+    Seconds,
+    Strict,
+    Text,
+    in_a_sentence,
+)
 from planner.sampling.ask.request import SamplingRequest
 
 Status = Literal["completed", "stopped", "failed", "killed"]
+LARGEST_BYTES = 4 * 2**20
+
+
 class StageFigures(Strict):
     """One stage as it was measured, beside what was predicted after calibration."""
 
@@ -67,15 +81,12 @@ class Provenance(Strict):
     """UTC, ISO 8601."""
 
 
-class SamplingResult(Strict):
+class SamplingResult(JobResult):
     """One run."""
 
     v: Literal[1] = 1
-    id: Line
     status: Status
-    reason: Text = ""
     request: SamplingRequest
-    seconds: Seconds
     provenance: Provenance | None = None
     stages: Annotated[tuple[StageFigures, ...], Field(max_length=60)] = ()
     predicted_peak_bytes: Bytes | None = None
@@ -86,8 +97,6 @@ class SamplingResult(Strict):
     rarest: Annotated[tuple[Example, ...], Field(max_length=50)] = ()
     commonest: Annotated[tuple[Example, ...], Field(max_length=50)] = ()
     versions: dict[Line, Line] = {}
-    notes: Annotated[tuple[Text, ...], Field(max_length=20)] = ()
-    stderr_tail: Lines = ""
 
 
 def read_result(text: str | bytes) -> SamplingResult:
@@ -96,7 +105,6 @@ def read_result(text: str | bytes) -> SamplingResult:
     Raises:
         ValueError: when it is damaged.
     """
-    try:
+    read_object(text, "result", "run's result", most_bytes=LARGEST_BYTES)
+    with in_a_sentence("result"):
         return SamplingResult.model_validate_json(text)
-    except ValidationError as error:
-        raise ValueError(f"the result of a sampling run cannot be read: {error}") from None

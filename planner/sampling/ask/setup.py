@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+from planner.jobs.folder import JobFolder
 from planner.jobs.storage import write_whole
 from planner.jobs.strict import Count, Line, Strict
 from planner.sampling.ask.prompts import scan
@@ -76,6 +78,22 @@ def prepared(request: SamplingRequest, folder: Path) -> Setup:
 
 
 RATES = "rates.json"
+
+
+def say_predicted(folder: JobFolder[Any, Any]) -> None:
+    """Say what the run is expected to take, as far as its folder tells."""
+    found = predicted(folder.path)
+    if found is not None:
+        folder.say(
+            "predicted",
+            host_bytes=found.host_bytes,
+            worst=found.worst.name,
+            seconds={
+                each.name: round(each.seconds, 3)
+                for each in found.stages
+                if each.seconds is not None and each.duration and not each.duration.assumed
+            },
+        )
 
 
 def predicted(folder: Path) -> SamplingEstimate | None:

@@ -8,58 +8,107 @@ finds prompts and models: ``prompts/`` and ``models/``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from planner.dryrun.ask.own_code import installed
 from planner.jobs.folder import JobFolder
-from planner.jobs.processes import Jobs
-from planner.jobs.storage import data_folder, write_whole
+from planner.jobs.storage import data_folder
+from planner.jobs.strict import shown
 from planner.sampling.ask.request import SamplingRequest
-from planner.sampling.ask.result import SamplingResult, read_result
+from planner.sampling.ask.result import SamplingResult, StageFigures, Status, read_result
+from planner.sampling.ask.setup import predicted
 from planner.sampling.ask.source import checked
 
 WEIGHTS = "weights.parquet"
-LARGEST_RESULT_BYTES = 4 * 2**20
+STAGES_FILE = "stages.jsonl"
+"""Figures of every stage, those of earlier tries included."""
 FILE = re.compile(r"[\w][\w.\- ]{0,120}\.jsonl", re.ASCII)
 FOLDER = re.compile(r"[\w][\w.\-]{0,120}", re.ASCII)
 
-RUNS = Jobs("sampling", JobFolder)
-runs_folder, runs, new_run = RUNS.place, RUNS.all, RUNS.new
+
+@dataclass(frozen=True, slots=True)
+class SamplingFolder(JobFolder[SamplingRequest, SamplingResult]):
+    """One run's files."""
+
+    def request(self) -> SamplingRequest:
+        """What it was asked."""
+        return SamplingRequest.model_validate_json((self.path / "request.json").read_bytes())
+
+    def result(self) -> SamplingResult | None:
+        """How it ended; None while it goes on."""
+        return self.found(read_result)
+
+    def ended(self, status: Any, reason: str, seconds: float) -> SamplingResult:
+        """Finish a run in its process's place, with what its stages have left."""
+        return self.settled(result_of(self, status, reason, seconds))
 
 
-def asked(folder: JobFolder) -> SamplingRequest:
-    """What a run was asked.
+def result_of(
+    folder: SamplingFolder, status: Status, reason: str, seconds: float
+) -> SamplingResult:
+    """A run's result from what its stages have left."""
+    text = (folder.path / "found.json").read_text("utf-8") if status == "completed" else "{}"
+    stages = _stages(folder.path)
+    peaks = [stage.host_peak_bytes for stage in stages if stage.host_peak_bytes is not None]
+    expected = [one.predicted_peak_bytes for one in stages if one.predicted_peak_bytes is not None]
+    whole = {
+        "id": folder.identifier,
+        "status": status,
+        "reason": shown(reason, 2000),
+        "request": folder.request().model_dump(),
+        "seconds": max(seconds, 0.0),
+        "stages": [stage.model_dump() for stage in stages],
+        "measured_peak_bytes": max(peaks, default=None),
+        "predicted_peak_bytes": max(expected, default=None),
+        "versions": _versions(),
+        "stderr_tail": "" if status == "completed" else folder.stderr_tail(),
+        **json.loads(text),
+    }
+    return SamplingResult.model_validate_json(json.dumps(whole))
 
-    Raises:
-        ValueError: when the file is damaged.
-        OSError: when it is not there.
-    """
-    return SamplingRequest.model_validate_json((folder.path / "request.json").read_bytes())
 
-
-def ended(folder: JobFolder) -> SamplingResult | None:
-    """How a run ended; None while it goes on.
-
-    Raises:
-        ValueError: when the file is damaged.
-    """
+def _stages(folder: Path) -> list[StageFigures]:
+    """Every stage that ended, a line a name; of one that was gone on with, the sum of its tries."""
+    estimated = predicted(folder)
+    expected = {} if estimated is None else {each.name: each for each in estimated.stages}
+    found: dict[str, StageFigures] = {}
     try:
-        if folder.result_file.stat().st_size > LARGEST_RESULT_BYTES:
-            raise ValueError("result.json is too large for one of ours")
-        return read_result(folder.result_file.read_bytes())
-    except FileNotFoundError:
-        return None
+        lines = (folder / STAGES_FILE).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        values = json.loads(line)
+        name = values.pop("stage")
+        values.pop("at", None)
+        if name in expected:
+            values["predicted_peak_bytes"] = expected[name].host_bytes
+            duration = expected[name].duration
+            if duration is not None and not duration.assumed:
+                values["predicted_seconds"] = float(duration.seconds)
+        one = StageFigures(name=name, **values)
+        earlier = found.get(name)
+        if earlier is not None:
+            peaks = [p for p in (earlier.host_peak_bytes, one.host_peak_bytes) if p is not None]
+            one = one.model_copy(
+                update={
+                    "seconds": earlier.seconds + one.seconds,
+                    "host_peak_bytes": max(peaks, default=None),
+                }
+            )
+        found[name] = one
+    return list(found.values())
 
 
-def settle(folder: JobFolder, result: SamplingResult) -> SamplingResult:
-    """Write how a run ended, once: whoever is first decides."""
-    try:
-        write_whole(folder.result_file, result.model_dump_json(indent=1), place=os.link)
-    except FileExistsError:
-        return ended(folder) or result
-    return result
+def _versions() -> dict[str, str]:
+    """Of the libraries that compute, as they are installed."""
+    names = ("torch", "transformers", "scikit-learn", "faiss-cpu", "pyarrow", "numpy")
+    return {name: found for name in names if (found := installed(name))}
 
 
 def offered_prompts(root: Path | None = None) -> list[str]:

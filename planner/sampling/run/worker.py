@@ -13,15 +13,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from planner.jobs.folder import JobFolder
-from planner.sampling.ask.supervisor import REFUSED, STAGES_FILE
-from planner.trial.run.worker import end_with_parent
+from planner.jobs.supervisor import end_with_parent
+from planner.sampling.ask.setup import say_predicted
+from planner.sampling.ask.store import STAGES_FILE, SamplingFolder
+from planner.sampling.ask.supervisor import REFUSED
 
 
 def main(arguments: list[str]) -> int:
     """Run the stages; what a person can mend is said in one line, with a status of its own."""
     end_with_parent()
-    folder = JobFolder(Path(arguments[0]))
+    folder = SamplingFolder(Path(arguments[0]))
     try:
         run(folder, arguments[1:])
     except ValueError as error:
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run(folder: JobFolder, names: list[str]) -> None:
+def run(folder: SamplingFolder, names: list[str]) -> None:
     """Run stages of a folder in this process."""
     from planner.sampling.run import stages
     from planner.sampling.run.job import Job
@@ -38,6 +39,8 @@ def run(folder: JobFolder, names: list[str]) -> None:
 
     def say(name: str, **more: Any) -> None:
         folder.say(name, **more)
+        if name == "calibrated":
+            say_predicted(folder)
         if name == "ended":
             with open(folder.path / STAGES_FILE, "a", encoding="utf-8") as file:
                 file.write(json.dumps({"at": time.time(), **more}) + "\n")

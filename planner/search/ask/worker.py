@@ -1,34 +1,29 @@
 """``python -m planner.search.ask.worker``: searches, with a second one of it that helps judge.
 
 With ``--alone`` it is that second one.
-
-Speaks :mod:`planner.search.ask.pipe` on its standard streams. Whatever is said while a search is
-on its way gives it up.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from planner.advice.cards import Choice, mended
 from planner.estimate import estimate
 from planner.footprint import Footprint
+from planner.forks.client import SETTING
+from planner.jobs.worker import Told, Worker, serve
 from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.plan.facts import holding
 from planner.search.answer import search
-from planner.search.ask.pipe import Closed, receive, send, waits
 from planner.search.found import Found
 from planner.search.judging import NOTHING, Arrays, Combinations, Rows, joined, rows_of
-from planner.search.staged import Progress
 from planner.search.wish import Wish
 from planner.speeds import Speeds
 from planner.trial.evidence.stated_error import Compared, stated
@@ -36,7 +31,6 @@ from planner.trial.evidence.stated_error import Compared, stated
 ALONE = "--alone"
 NICE = 5
 """Pages go first: whoever edits a plan meanwhile has three quarters of a core that both want."""
-ROOT = Path(__file__).resolve().parents[3]
 CHUNK = (16, 400)
 """Least and most combinations that a process judges before it looks up.
 
@@ -44,17 +38,11 @@ Those of one chunk share what they are made of, so each process has one where th
 """
 
 
-class GivenUp(Exception):
-    """The person gave up waiting."""
-
-
 class Two:
     """Judges with a second process beside this one; alone where that has gone."""
 
-    def __init__(self, asked: BinaryIO) -> None:
-        """``asked`` is where a word gives the search up."""
-        self._asked = asked
-        self._helper: subprocess.Popen[bytes] | None = None
+    def __init__(self) -> None:
+        self._helper: Worker | None = None
 
     def __call__(
         self, plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
@@ -72,67 +60,38 @@ class Two:
         theirs: tuple[int, Combinations] | None = None
         try:
             while chunks or theirs:
-                if helper is not None and theirs is None and chunks:
-                    theirs = chunks.pop()
-                    send(_in(helper), ("judge", plan, theirs[1], arrays, speeds))
+                try:
+                    if helper is not None and theirs is None and chunks:
+                        theirs = chunks.pop()
+                        helper.say((plan, theirs[1], arrays, speeds))
+                    if helper is not None and theirs is not None and (not chunks or helper.waits()):
+                        found[theirs[0]] = _moved(helper.heard()[1], theirs[0])
+                        theirs = None
+                        continue
+                except (EOFError, OSError):
+                    chunks += [theirs] if theirs is not None else []
+                    helper = theirs = None
                 if chunks:
                     start, some = chunks.pop(0)
                     found[start] = _moved(rows_of(plan, some, arrays, speeds), start)
-                if theirs is not None and (not chunks or waits(_out(helper))):
-                    found[theirs[0]] = _moved(receive(_out(helper)), theirs[0])
-                    theirs = None
-                if waits(self._asked):
-                    raise GivenUp
-        except Closed:
-            self._end()
-            rest = chunks if theirs is None else [*chunks, theirs]
-            for start, some in rest:
-                found[start] = _moved(rows_of(plan, some, arrays, speeds), start)
-        except GivenUp:
-            if theirs is not None:
-                receive(_out(helper))
-            raise
+        finally:
+            if helper is not None and theirs is not None:
+                helper.end()  # what it is about to say answers nobody's question
         return joined([found[start] for start in sorted(found)]) if found else NOTHING
 
-    def alive(self) -> subprocess.Popen[bytes]:
+    def alive(self) -> Worker:
         """The second process, started where there is none."""
-        if self._helper is None or self._helper.poll() is not None:
-            self._helper = started(ALONE)
+        if self._helper is None or not self._helper.alive:
+            self._helper = begun(ALONE)
         return self._helper
 
-    def _end(self) -> None:
-        if self._helper is not None:
-            ended(self._helper)
-        self._helper = None
 
-
-def started(*more: str) -> subprocess.Popen[bytes]:
-    """A worker of one's own; it ends when its standard input does."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "planner.search.ask.worker", *more],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-        bufsize=0,
+def begun(*more: str) -> Worker:
+    """A worker of one's own: a new Python, which holds what a search needs alone."""
+    own = {name: value for name, value in os.environ.items() if name != SETTING}
+    return Worker(
+        "planner.search.ask.worker", *more, environment=own, what="The search", pickled=True
     )
-
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """End a worker; the one that helps it ends with it."""
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-
-
-def _in(process: subprocess.Popen[bytes] | None) -> Any:
-    return process.stdin if process else None
-
-
-def _out(process: subprocess.Popen[bytes] | None) -> Any:
-    return process.stdout if process else None
 
 
 def _moved(rows: Rows, start: int) -> Rows:
@@ -141,35 +100,25 @@ def _moved(rows: Rows, start: int) -> Rows:
 
 def main() -> None:
     """Answer until the input ends."""
-    if ALONE not in sys.argv:
-        os.nice(NICE)  # and so is the one that it starts
-    asked: BinaryIO = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
-    # What a library prints must not end up between answers.
-    answers: BinaryIO = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
-    judge = Two(asked)
-    if ALONE not in sys.argv:
-        judge.alive()  # it imports while this one waits to be asked
-    works: dict[str, Callable[..., Any]] = {"search": partial(_search, judge), "mend": _mend}
     # Nothing that is judged refers to itself: to look for that takes as long as judging.
     gc.disable()
-    try:
-        while True:
-            kind, *request = receive(asked)
-            if kind == "judge":
-                send(answers, rows_of(*request))
-            elif kind in works:
-                send(answers, _answered(asked, answers, partial(works[kind], *request)))
-                gc.collect()
-            # A word that gave up what was on its way is read here, and asks for nothing.
-    except Closed:
+    if ALONE in sys.argv:
+        serve(lambda asked, _: rows_of(*asked), "The search failed", pickled=True)
         return
+    os.nice(NICE)  # and so is the one that it starts
+    judge = Two()
+    works: dict[str, Callable[..., Any]] = {"search": partial(_search, judge), "mend": _mend}
+    serve(
+        lambda asked, tell: works[asked[0]](*asked[1:], tell),
+        "The search failed",
+        first=judge.alive,  # it imports while this one waits to be asked
+        rests=gc.collect,
+        pickled=True,
+    )
 
 
-def _search(
-    judge: Two, plan: Plan, wish: Wish, speeds: Speeds | None, progress: Progress
-) -> Found:
-    return search(plan, wish, progress, speeds=speeds, judge=judge)
+def _search(judge: Two, plan: Plan, wish: Wish, speeds: Speeds | None, tell: Told) -> Found:
+    return search(plan, wish, lambda *progress: tell(progress), speeds=speeds, judge=judge)
 
 
 def _mend(
@@ -177,34 +126,14 @@ def _mend(
     found: Sequence[Choice],
     speeds: Speeds | None,
     known: Sequence[Compared],
-    progress: Progress,
+    tell: Told,
 ) -> tuple[Choice, ...]:
     def judged(one: Plan) -> Footprint:
         return stated(estimate(one, holding(speeds, one)), known)
 
-    return mended(plan, found, judged, in_the_way, partial(progress, "Making each fit"))
-
-
-def _answered(
-    asked: BinaryIO, answers: BinaryIO, work: Callable[[Progress], Any]
-) -> tuple[str, Any]:
-    """What the work comes to, or how it ended without a result."""
-
-    def progress(doing: str, share: float) -> None:
-        if waits(asked):
-            raise GivenUp
-        send(answers, ("progress", (doing, share)))
-
-    try:
-        return "found", work(progress)
-    except GivenUp:
-        return "given up", None
-    except ValueError as error:
-        return "refused", str(error)
-    except Closed:
-        raise
-    except Exception as error:  # who waits must hear of any end
-        return "failed", f"The search failed: {type(error).__name__}: {error}."
+    return mended(
+        plan, found, judged, in_the_way, lambda share: tell(("Making each fit", share))
+    )
 
 
 if __name__ == "__main__":

@@ -33,34 +33,33 @@ LEVELS = ("requested_bytes", "allocated_bytes", "reserved_bytes", "device_bytes"
 """Totals of a phase that the estimate, the dry run and a trial all have."""
 
 
-class TermFigures(Strict):
-    """One named share of a phase's peak."""
+class FormulaFigures(Strict):
+    """Something with a name, and the formula that it comes from."""
 
     name: Line
     role: Line
+    formula: Text = ""
+    inputs: Values = {}
+    source: Text = ""
+    ignores: Text = ""
+
+
+class TermFigures(FormulaFigures):
+    """One named share of a phase's peak."""
+
     category: Line
     bytes: SignedBytes
     low_bytes: SignedBytes | None = None
     high_bytes: SignedBytes | None = None
-    formula: Text = ""
-    inputs: Values = {}
-    source: Text = ""
-    ignores: Text = ""
     host: bool = False
 
 
-class TimeFigures(Strict):
+class TimeFigures(FormulaFigures):
     """One cause of a phase's seconds."""
 
-    name: Line
-    role: Line
     seconds: Signed
     low_seconds: Signed | None = None
     high_seconds: Signed | None = None
-    formula: Text = ""
-    inputs: Values = {}
-    source: Text = ""
-    ignores: Text = ""
     evidence: Text = ""
 
 
@@ -79,7 +78,27 @@ class ErrorFigures(Strict):
     source: Annotated[Text, Field(alias="from")] = ""
 
 
-class PhaseFigures(Strict):
+class TotalFigures(Strict):
+    """Totals of a phase or of all of them, and the intervals that they lie in."""
+
+    source: Literal["estimate", "dry run", "trial"]
+    requested_bytes: Bytes | None = None
+    allocated_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    device_bytes: Bytes | None = None
+    low_bytes: Bytes | None = None
+    high_bytes: Bytes | None = None
+    host_bytes: Bytes | None = None
+    host_low_bytes: Bytes | None = None
+    host_high_bytes: Bytes | None = None
+    seconds: Seconds | None = None
+    low_seconds: Seconds | None = None
+    high_seconds: Seconds | None = None
+    seconds_error: Text | None = None
+    """What a predicted time's interval rests on."""
+
+
+class PhaseFigures(TotalFigures):
     """One phase of one step.
 
     Bytes are the phase's peaks on one GPU. ``seconds`` are of the whole step as planned, all
@@ -91,27 +110,12 @@ class PhaseFigures(Strict):
     name: Line
     instant: Line = ""
     rank: Line = "trainer"
-    source: Literal["estimate", "dry run", "trial"]
-    requested_bytes: Bytes | None = None
-    allocated_bytes: Bytes | None = None
     active_bytes: Bytes | None = None
-    reserved_bytes: Bytes | None = None
-    device_bytes: Bytes | None = None
     pool_bytes: Bytes | None = None
-    low_bytes: Bytes | None = None
-    high_bytes: Bytes | None = None
     device_before_bytes: Bytes | None = None
     device_after_bytes: Bytes | None = None
-    host_bytes: Bytes | None = None
-    host_low_bytes: Bytes | None = None
-    host_high_bytes: Bytes | None = None
     occasions: Whole = 0
     """How often a run has the phase where its steps do not."""
-    seconds: Seconds | None = None
-    low_seconds: Seconds | None = None
-    high_seconds: Seconds | None = None
-    seconds_error: Text | None = None
-    """What a predicted time's interval rests on."""
     times: Annotated[tuple[TimeFigures, ...], Field(max_length=200)] = ()
     first_seconds: Seconds | None = None
     tokens: Number | None = None
@@ -164,31 +168,17 @@ class ReferenceFigures(Strict):
     read_seconds: Seconds | None = None
 
 
-class FootprintFigures(Strict):
+class FootprintFigures(TotalFigures):
     """The answer of any rung of evidence."""
 
     v: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9] = ANSWER_VERSION
-    source: Literal["estimate", "dry run", "trial"]
     plan: Values
     verdict: VerdictFigures | None = None
     limits: Annotated[tuple[LimitFigures, ...], Field(max_length=30)] = ()
     assumptions: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     budget_bytes: Bytes | None = None
-    requested_bytes: Bytes | None = None
-    allocated_bytes: Bytes | None = None
-    reserved_bytes: Bytes | None = None
-    device_bytes: Bytes | None = None
     training_bytes: Bytes | None = None
     pool: PoolFigures | None = None
-    low_bytes: Bytes | None = None
-    high_bytes: Bytes | None = None
-    host_bytes: Bytes | None = None
-    host_low_bytes: Bytes | None = None
-    host_high_bytes: Bytes | None = None
-    seconds: Seconds | None = None
-    low_seconds: Seconds | None = None
-    high_seconds: Seconds | None = None
-    seconds_error: Text | None = None
     seconds_from: Text | None = None
     """What a predicted time rests on."""
     reference_cache: ReferenceFigures | None = None

@@ -5,15 +5,12 @@ No torch.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from planner.jobs.strict import Bytes, Strict
+from planner.jobs.strict import Bytes, JobRequest, in_a_sentence
 from planner.plan import Plan
 from planner.plan.lengths import at_longest
 from planner.plan.link import from_query_string
@@ -40,11 +37,10 @@ def _address(text: str) -> str:
 Cluster = Annotated[str, Field(max_length=300), AfterValidator(_address)]
 
 
-class TrialRequest(Strict):
+class TrialRequest(JobRequest):
     """One trial. Paths are on the machine that runs it; empty ones are not given."""
 
     plan: WholePlanLink
-    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
     steps: Annotated[int, Field(ge=1, le=1000)] = STEPS
     """Measured steps."""
     warm_up: Annotated[int, Field(ge=1, le=1000)] = WARM_UP
@@ -128,7 +124,7 @@ def request_of(plan: Plan, **choices: object) -> TrialRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    with _said():
+    with in_a_sentence():
         return TrialRequest.model_validate({"plan": to_query_string(at_longest(plan)), **choices})
 
 
@@ -138,52 +134,8 @@ def read_request(text: str) -> TrialRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    with _said():
+    with in_a_sentence():
         return TrialRequest.model_validate_json(text)
-
-
-@contextmanager
-def _said() -> Iterator[None]:
-    """Turns what the model refuses into a sentence that names the field."""
-    try:
-        yield
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        sentence = f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
-        raise ValueError(sentence) from None
-
-
-FLAGS = (
-    "device",
-    "steps",
-    "warm_up",
-    "cap_bytes",
-    "limit_seconds",
-    "host_limit_bytes",
-    "model_folder",
-    "lengths",
-    "truncate",
-    "snapshot",
-    "processes",
-)
-"""Fields that are an option of the command under their own name."""
-
-
-def command_of(request: TrialRequest, python: str = sys.executable) -> list[str]:
-    """The command that runs the request, here or on another machine with the same code."""
-    command = [python, "-m", "planner", "trial", request.plan, "--json"]
-    plain = TrialRequest(plan=request.plan)
-    for field in FLAGS:
-        value = getattr(request, field)
-        if value != getattr(plain, field):
-            command += [f"--{field.replace('_', '-')}", f"{value}"]
-    if request.depths:
-        command += ["--depths", ",".join(map(str, request.depths))]
-    if request.ray:
-        command += ["--ray", request.ray]
-    return command
 
 
 def existing_folder(text: str) -> str:

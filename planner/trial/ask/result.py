@@ -9,25 +9,22 @@ A file from elsewhere is hostile until :func:`read_result` has read it. No torch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from planner.catalog.safe_json import read_object
 from planner.jobs.strict import (
     Bytes,
     Count,
+    JobResult,
     Line,
-    Lines,
     Link,
-    Seconds,
     Strict,
     Text,
-    refuse_constant,
-    shown,
-    unique,
+    in_a_sentence,
 )
 from planner.plan import Plan
 from planner.plan.link import from_query_string
@@ -51,7 +48,6 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 MAX_BYTES = 8 * 2**20
 """A result with every term of every phase is far below 1 MiB."""
-MAX_DEPTH = 12
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -92,7 +88,6 @@ def _instant(text: str) -> str:
 
 PlanLink = Annotated[Link, AfterValidator(complete_link)]
 WholePlanLink = Annotated[PlanLink, AfterValidator(whole)]
-Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9\-]{5,63}$")]
 Versions = Annotated[dict[Annotated[str, Field(max_length=60)], Line], Field(max_length=40)]
 
 
@@ -150,18 +145,13 @@ class OutOfMemory(Strict):
     predicted: PredictedPeak | None = None
 
 
-class TrialResult(Strict):
+class TrialResult(JobResult):
     """One trial, finished in whatever way."""
 
     v: Literal[1] = 1
-    id: Identifier
     source: Literal["trial"] = "trial"
     status: Status
-    reason: Text = ""
-    """One sentence; empty when completed."""
     created: Annotated[str, AfterValidator(_instant)]
-    seconds: Seconds
-    """All of it: imports, dry run, building, steps."""
     plan: WholePlanLink
     ran: Annotated[tuple[Ran, ...], Field(max_length=4)] = ()
     extrapolated: bool = False
@@ -178,8 +168,6 @@ class TrialResult(Strict):
     estimated: FootprintFigures | None = None
     measured: FootprintFigures | None = None
     out_of_memory: OutOfMemory | None = None
-    notes: Annotated[tuple[Text, ...], Field(max_length=60)] = ()
-    stderr_tail: Lines = ""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -218,37 +206,9 @@ def read_result(text: str | bytes) -> TrialResult:
     Raises:
         ValueError: one sentence that names the field.
     """
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"trial: the file is larger than {MAX_BYTES // 2**20} MiB.")
-    try:
-        decoded = text.decode("utf-8") if isinstance(text, bytes) else text
-        data = json.loads(decoded, object_pairs_hook=unique, parse_constant=refuse_constant)
-        if not isinstance(data, dict):
-            raise ValueError("a result is one JSON object")
-        refuse_deep(data)
-    except RecursionError:
-        raise ValueError("trial: the file is nested too deeply.") from None
-    except ValueError as error:
-        raise ValueError(f"trial: the file cannot be read: {_short(str(error))}.") from None
-    try:
-        return TrialResult.model_validate_json(decoded)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(_short(str(part)) for part in first["loc"]) or "trial"
-        raise ValueError(f"{place}: {_short(first['msg'])}.") from None
-
-
-def refuse_deep(value: Any, left: int = MAX_DEPTH) -> None:
-    """Refuse (``ValueError``) lists and objects that stand deeper in each other than ``left``."""
-    if not left:
-        raise ValueError("it is nested too deeply")
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            refuse_deep(inner, left - 1)
-
-
-def _short(text: str) -> str:
-    return shown(text, 200, instead="?") + ("…" if len(text) > 200 else "")
+    read_object(text, "trial", "trial's result", most_bytes=MAX_BYTES)
+    with in_a_sentence("trial"):
+        return TrialResult.model_validate_json(text)
 
 
 def now() -> str:

@@ -11,22 +11,25 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from planner.jobs.folder import JobFolder
+from planner.jobs.supervisor import Supervisor
 from planner.jobs.turns import Turn
 from planner.trial.ask.folders import TrialFolder
-from planner.trial.ask.request import TrialRequest, command_of
+from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import TrialResult
-from planner.trial.ask.supervisor import Supervisor
 from planner.trial.cluster import shipment
 from planner.trial.cluster.address import SETTING, host_of
 from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused
 from planner.trial.cluster.job import Following
 
 
-class RemoteSupervisor(Supervisor):
+class RemoteSupervisor(Supervisor[TrialRequest, TrialResult]):
     """One trial from request to result, run by a cluster."""
 
-    def _guarded(self, turn: Turn) -> TrialResult:
+    def work(self, turn: Turn) -> TrialResult:
+        """Hand the job in and follow it."""
         request, host = self.request, host_of(self.request.ray)
         self.folder.remember({"environment": {"versions": {}, "cluster": request.ray}})
         job = job_name(self.folder)
@@ -42,7 +45,7 @@ class RemoteSupervisor(Supervisor):
                     gpus=request.processes if request.kind == "cuda" else 0,
                 )
         except ClusterAway as error:
-            return self._ended(
+            return self.ended(
                 "failed",
                 f"The Ray cluster {host} does not answer: {error}. Check that the cluster "
                 f"runs and that its dashboard can be reached from here, or correct {SETTING}.",
@@ -51,22 +54,23 @@ class RemoteSupervisor(Supervisor):
             said = str(error)
             if not said.startswith("ray: "):
                 said = f"The Ray cluster {host} refused the job: {said}."
-            return self._ended("failed", said)
+            return self.ended("failed", said)
         except (OSError, ValueError) as error:
-            return self._ended("failed", f"The trial cannot be sent to the cluster: {error}")
+            return self.ended("failed", f"The trial cannot be sent to the cluster: {error}")
         self.folder.say("queued", ahead=0)
-        return Following(request, self.folder, cluster, job, self._stopping, self._ended).run()
+        return Following(self, cluster, job).run()
 
 
-def job_name(folder: TrialFolder) -> str:
+def job_name(folder: JobFolder[Any, Any]) -> str:
     """The job's name on the cluster, which is the trial's."""
     return f"headroom-{folder.identifier}"
 
 
-def job_command(request: TrialRequest, folder: TrialFolder) -> str:
+def job_command(request: TrialRequest, folder: JobFolder[Any, Any]) -> str:
     """What the node's shell runs: the trial's own command."""
-    there = request.model_copy(update={"ray": ""})
-    return shlex.join([*command_of(there, "python"), "--stream", folder.identifier])
+    there = request.model_copy(update={"ray": ""}).model_dump_json()
+    command = ("python", "-m", "planner", "trial", request.plan, "--json", "--stream")
+    return shlex.join([*command, folder.identifier, there])
 
 
 def abandon(folder: TrialFolder) -> subprocess.Popen[bytes]:

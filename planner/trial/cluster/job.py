@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from planner.trial.ask.folders import TrialFolder
+from planner.jobs.supervisor import Supervisor
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult
-from planner.trial.ask.supervisor import where
 from planner.trial.cluster import shipment
 from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused, JobState, LogTail
 from planner.trial.cluster.job_log import Heard
@@ -32,29 +29,23 @@ REST_SECONDS = 30.0
 """For the rest of a log whose job is over."""
 
 
-@dataclass
 class Following:
-    """A job that has been handed in, until its trial has a result.
+    """A job that has been handed in, until its trial has a result."""
 
-    Args:
-        request: what the job runs.
-        folder: where everything is written.
-        cluster: which has the job.
-        job: its name there.
-        stopping: whether somebody here wants the trial to end.
-        ended: finishes the trial without a result of the job's own.
-    """
+    def __init__(
+        self, sees_to: Supervisor[TrialRequest, TrialResult], cluster: Cluster, job: str
+    ) -> None:
+        """Nothing is asked of the cluster yet.
 
-    request: TrialRequest
-    folder: TrialFolder
-    cluster: Cluster
-    job: str
-    stopping: Callable[[], bool]
-    ended: Callable[[Status, str], TrialResult]
-    tail: LogTail | None = None
-
-    def __post_init__(self) -> None:
-        """Nothing is asked of the cluster yet."""
+        Args:
+            sees_to: the trial that the job runs.
+            cluster: which has the job.
+            job: its name there.
+        """
+        self.request, self.folder = sees_to.request, sees_to.folder
+        self.stopping, self.ended = sees_to.stopping, sees_to.ended
+        self.cluster, self.job = cluster, job
+        self.tail: LogTail | None = None
         self.heard = Heard(self.request, self.folder)
         self.state = JobState(status="PENDING")
         self.since = time.monotonic()
@@ -197,7 +188,7 @@ class Following:
             self.folder.say("not stopped", status=str(error)[:100])
 
     def _where(self) -> str:
-        found = where(self.folder)
+        found = self.folder.doing()
         return "its beginning" if found == "queued" else found
 
 

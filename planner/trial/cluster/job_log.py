@@ -7,17 +7,17 @@ and has to be of this very trial. The rest is kept as what the job said, up to a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from planner.jobs.strict import Count, Line, Seconds, Strict, refuse_constant, unique
-from planner.trial.ask.folders import TrialFolder
+from planner.catalog.safe_json import read_object
+from planner.jobs.folder import JobFolder
+from planner.jobs.strict import Count, Line, Seconds, Strict
 from planner.trial.ask.request import TrialRequest
-from planner.trial.ask.result import Environment, TrialResult, read_result, refuse_deep
+from planner.trial.ask.result import Environment, TrialResult, read_result
 
 LINE_CHARACTERS = 4 * 2**20
 """Longest line that is read; a result with every term of every phase is far below."""
@@ -47,7 +47,7 @@ class Event(Strict):
 class Heard:
     """Everything a trial's log has said so far."""
 
-    def __init__(self, request: TrialRequest, folder: TrialFolder) -> None:
+    def __init__(self, request: TrialRequest, folder: JobFolder[Any, Any]) -> None:
         self.request, self.folder = request, folder
         self.result: TrialResult | None = None
         """The last valid result of this trial."""
@@ -152,11 +152,6 @@ class Heard:
 
 def _object(line: str) -> dict[str, Any] | None:
     """The line as a JSON object; None when it is none, or is nested too deeply."""
-    if not line.startswith("{"):
-        return None
-    try:
-        found = json.loads(line, object_pairs_hook=unique, parse_constant=refuse_constant)
-        refuse_deep(found)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    with suppress(ValueError):
+        return read_object(line, most_bytes=LINE_CHARACTERS) if line.startswith("{") else None
+    return None

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.jobs.strict import refuse_constant, shown, unique
+from planner.catalog.safe_json import read_object
 from planner.trial.ask.footprints import LEVELS, FootprintFigures
 from planner.trial.ask.result import MAX_BYTES, TrialResult, read_result, result_json
 from planner.trial.history.errors import HistoryError
@@ -162,23 +162,18 @@ def _cell(value: Any) -> Any:
 
 def _in_json(text: str) -> Iterator[str]:
     try:
-        data = json.loads(text, object_pairs_hook=unique, parse_constant=refuse_constant)
-    except RecursionError:
-        raise HistoryError("import: the file is nested too deeply.") from None
+        data = read_object(text, "import", "file of trials", most_bytes=MAX_FILE_BYTES)
     except ValueError as error:
-        told = shown(str(error), 200, instead="?")
-        raise HistoryError(f"import: the file cannot be read: {told}.") from None
-    if isinstance(data, dict) and data.get("source") == "trials":
+        raise HistoryError(str(error)) from None
+    if data.get("source") == "trials":
         if data.get("v") != 1 or data.keys() != {"v", "source", "trials"}:
             raise HistoryError("import: v: the file is no export of version 1.")
         rows = data["trials"]
         if not isinstance(rows, list) or len(rows) > MAX_TRIALS:
             raise HistoryError(f"import: trials: it is no list of at most {MAX_TRIALS:,} trials.")
         yield from map(json.dumps, rows)
-    elif isinstance(data, dict):
-        yield text
     else:
-        raise HistoryError("import: the file is neither an export nor a trial's result.")
+        yield text
 
 
 def _in_csv(text: str) -> Iterator[str]:

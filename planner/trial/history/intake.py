@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from planner.trial.ask.folders import TrialFolder, folders
-from planner.trial.ask.process import look
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.result import TrialResult
 from planner.trial.evidence import proofs
 from planner.trial.history.errors import HistoryError
@@ -53,7 +53,7 @@ def keep_all(
     """Store the results of all folders that are not stored yet; returns how many.
 
     A trial whose process is gone is given the result that says so. One whose process is still
-    there is left to it, which may yet amend its result.
+    there is left to it.
 
     Args:
         history: where to.
@@ -67,11 +67,11 @@ def keep_all(
     empty = history.count() == 0
     if empty and history.own:
         proofs.clear()
-    for folder in folders(root):
+    for folder in TRIALS.all(root):
         if (not empty and (folder.path / MARK).exists()) or folder.owned():
             continue
         if not folder.result_file.exists():
-            look(folder)
+            TRIALS.look(folder)
         try:
             result = folder.result()
         except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ database at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 
 from sqlalchemy import URL, Connection, Select, delete, func, insert, or_, select
@@ -208,5 +208,7 @@ def _insert(connection: Connection, result: TrialResult) -> bool:
 
 
 def _same(connection: Connection, result: TrialResult) -> bool:
-    row = connection.execute(select(trials).where(trials.c.id == result.id)).mappings().first()
-    return row is not None and {**row, "added": ""} == {**row_of(result), "added": ""}
+    row = connection.execute(select(trials).where(trials.c.id == result.id)).first()
+    with suppress(ValueError, RecursionError):
+        return row is not None and result_of(row) == result
+    return False

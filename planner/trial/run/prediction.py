@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from planner.background import Refused
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.request import capacity_of, configs_of, key_of
@@ -51,10 +52,10 @@ def on_card(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             asked = {"plan": plan.model_dump(), "capacity_bytes": capacity_of(plan)}
-            told = worker.execute(asked)
-        if "error" in told:
-            raise CannotRun(told["error"])
-        found = told["result"]
+            try:
+                found = worker.execute(asked)
+            except Refused as error:
+                raise CannotRun(str(error)) from None
         if "refused" in found:
             raise CannotRun(found["refused"])
         store.save(key, found)

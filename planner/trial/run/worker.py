@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -18,33 +17,30 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from planner.imports import kept_for_good
-from planner.jobs.folder import alive
 from planner.jobs.strict import shown
+from planner.jobs.supervisor import UNFINISHED, end_with_parent
 from planner.trial.ask.folders import TrialFolder
-from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import TrialResult
-from planner.trial.ask.supervisor import SUPERVISOR, ended
-
-WATCH_SECONDS = 0.5
-UNFINISHED = 3
-"""Exit status of one of several processes that ended early, so that torchrun ends the others."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the trial of a folder."""
     end_with_parent()
     folder = TrialFolder(Path(arguments[0]))
-    result = run(folder.request(), folder)
+    result = run(folder)
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     return UNFINISHED if several and result.status != "completed" else 0
 
 
-def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
-    """Run a request in this process and write its result to the folder.
+def run(folder: TrialFolder) -> TrialResult:
+    """Run a folder's request in this process and write its result to the folder.
 
     Of several processes the first speaks; any that ends early says how.
     """
-    start = time.perf_counter()
+    start, request = time.perf_counter(), folder.request()
+    if request.snapshot:  # a name alone is a file in the trial's folder; a whole path stays
+        place = str(folder.path / request.snapshot)
+        request = request.model_copy(update={"snapshot": place})
     first = int(os.environ.get("RANK", "0")) == 0
     if first:
         folder.say("imports")
@@ -67,24 +63,13 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
             traceback.print_exc()
         sentence = shown(" ".join(f"{type(error).__name__}: {error}".split()), 1000)
         spent = time.perf_counter() - start
-        return ended(folder, request, "failed", sentence, seconds=spent)
+        return folder.ended("failed", sentence, spent)
     if first or result.status != "completed":
         folder.say("done", status=result.status)
+        if result.status == "failed":
+            result = result.model_copy(update={"stderr_tail": folder.stderr_tail()})
         return folder.settled(result)
     return result
-
-
-def end_with_parent() -> None:
-    """End this process when its parent, or the supervisor above it, is gone."""
-    parent = os.getppid()
-    pid, _, began = os.environ.get(SUPERVISOR, "").partition(":")
-
-    def watch() -> None:
-        while os.getppid() == parent and (not pid or alive(int(pid), int(began) or None)):
-            time.sleep(WATCH_SECONDS)
-        os._exit(UNFINISHED)
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from planner.background import Background
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 
 FILE = "headroom-snapshot.pickle"
@@ -24,8 +24,6 @@ class Job(Background):
     """
 
     failed = "The dry run could not be read"
-    refusals = (DryRunError,)
-    given_up_by = (Cancelled,)
 
     def __init__(self, port: Port, plan: Plan, *, with_snapshot: bool = False) -> None:
         self.plan = plan

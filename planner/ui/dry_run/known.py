@@ -17,6 +17,7 @@ from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import Compared, stated_of
 from planner.ui.dry_run.job import Job
+from planner.ui.watching import state
 
 JOB = "dry run job"
 KNOWN = "dry run known"
@@ -36,11 +37,6 @@ def job() -> Job | None:
     return cast("Job | None", st.session_state.get(JOB))
 
 
-def state(of: Job | None) -> tuple[int, bool]:
-    """What a page last knew of a job: which one, and whether it was running."""
-    return (0, False) if of is None else (id(of), of.running)
-
-
 def dry_run(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     """The plan's answer with its stated error; None without one.
 
@@ -52,7 +48,7 @@ def dry_run(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     if found is None and before != state(last):
         mine = last if last is not None and last.plan == plan else None
         # What is not found while it runs is not stored either.
-        made = _remembered(plan) if mine is None else mine.found
+        made = remembered(plan) if mine is None else mine.found
         found = None if made is None else stated_of(made, own)
         kept[plan] = state(last), found
         for old in [*kept][:-MOST]:
@@ -72,7 +68,7 @@ def counted_from(plan: Plan, own: tuple[Compared, ...]) -> DryRun | None:
     return found
 
 
-def _remembered(plan: Plan) -> DryRun | None:
+def remembered(plan: Plan) -> DryRun | None:
     """The stored answer; a file that cannot be understood is as good as none."""
     try:
         return port().remembered(plan)

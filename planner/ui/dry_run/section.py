@@ -19,6 +19,7 @@ from planner.ui import compute
 from planner.ui.dry_run import answer, known
 from planner.ui.dry_run.job import FILE, Job
 from planner.ui.elements import button, download, row, said
+from planner.ui.watching import state, watched
 from planner.wording.display import Unit
 
 SHOWN = "dry run shown"
@@ -28,7 +29,6 @@ WHAT = (
     "GPU and takes a few seconds."
 )
 INSTEAD = "The closed form above needs no dry run. You can also change the plan and try again."
-POLL = "500ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,11 @@ def section(plan: Plan, unit: Unit) -> None:
     st.subheader("Check with a dry run", anchor="dry-run")
     st.caption(WHAT)
     _warm_up()
-    job = known.job()
-    drawn = st.fragment(_panel, run_every=POLL if job is not None and job.running else None)
-    drawn(plan, unit, known.state(job))
+    watched(_panel, lambda: state(known.job()), plan, unit)
 
 
-def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
+def _panel(plan: Plan, unit: Unit) -> None:
     job = known.job()
-    if known.state(job) != seen:
-        st.rerun()  # the whole page, so that looking at the job begins or ends
     shown = _shown(plan, unit)
     own = job is not None and job.plan == plan
     checking = job is not None and job.running and not job.with_snapshot

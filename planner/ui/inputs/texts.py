@@ -17,10 +17,10 @@ from planner.catalog.hub import tokenizer_on_this_machine
 from planner.lengths.counting import Counting
 from planner.lengths.shape import grouped
 from planner.lengths.text import to_text
-from planner.ui.dry_run.section import POLL
 from planner.ui.elements import row
 from planner.ui.state import session
 from planner.ui.uploads import LARGEST_MB, sent, uploader
+from planner.ui.watching import state, watched
 from planner.wording.display import plain
 
 FIELD = "length_distribution"
@@ -57,25 +57,15 @@ def panel(model: str) -> None:
         st.caption(f":material/check: {plain(st.session_state[TOLD])}")
     if TEXTS not in st.session_state:
         return
-    job: Counting | None = st.session_state.get(JOB)
-    st.fragment(_panel, run_every=POLL if job is not None and job.running else None)(
-        model, _state(job)
-    )
+    watched(_panel, lambda: state(st.session_state.get(JOB)), model)
 
 
-def _state(job: Counting | None) -> tuple[int, bool]:
-    """Which count, and whether it runs: what the page was drawn for."""
-    return id(job), job is not None and job.running
-
-
-def _panel(model: str, seen: tuple[int, bool]) -> None:
+def _panel(model: str) -> None:
     texts: Texts = st.session_state[TEXTS]
     job: Counting | None = st.session_state.get(JOB)
     running = job is not None and job.running
     if job is not None and not running and job.found:
         _take(job, texts)
-    if _state(job) != seen:
-        st.rerun()  # the whole page, so that looking at the job begins or ends
     st.info(
         f"{plain(texts.name)} holds texts: a tokenizer has to count them.",
         icon=":material/text_fields:",

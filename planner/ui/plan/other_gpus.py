@@ -22,12 +22,12 @@ from planner.search.ask import Mending
 from planner.ui import compute
 from planner.ui.elements import ROW, alike, card_share_column, numbers, row, said
 from planner.ui.state import session
+from planner.ui.watching import state, watched
 from planner.units import read_count, read_seconds, read_usd
 from planner.wording.display import plain
 from planner.wording.fields import labelled
 
 MENDING, APPLY, CHOSEN = "mending", "apply-gpus", "gpus chosen"
-POLL = "500ms"
 WORDS = {"fits": 0, "incomplete": 1, "tight": 1, "out of memory": 2, "impossible": 3}
 MOST_ROWS = 12
 MEANING = (
@@ -90,7 +90,6 @@ def _of_vendor(plan: Plan, found: Sequence[Choice]) -> tuple[Choice, ...]:
 def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
     """Whether all rows are shown; and the way to what else would fit."""
     failing = sum(one.word == "out of memory" for one in found)
-    running = mine is not None and mine.running
     with row("other-gpus-choices"):
         every = st.toggle("Show GPUs where it does not fit", key="all-gpus", help=MEANING)
         if failing and (mine is None or mine.given_up or mine.error):
@@ -102,7 +101,7 @@ def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
                 args=(plan, tuple(found)),
                 help=MEND,
             )
-    st.fragment(_waiting, run_every=POLL if running else None)(mine, running)
+    watched(_waiting, lambda: state(mine), mine)
     if mine is not None and mine.error:
         st.warning(said(mine.error), icon=":material/info:")
     elif mine is not None and mine.found is not None:
@@ -129,13 +128,9 @@ def _mending(plan: Plan) -> Mending | None:
     return mine
 
 
-def _waiting(mine: Mending | None, seen: bool) -> None:
+def _waiting(mine: Mending | None) -> None:
     """How far it is, and the way out; only this runs again meanwhile."""
-    if mine is None or mine.running != seen:
-        if mine is not None:
-            st.rerun()  # the whole page: it has ended
-        return
-    if not mine.running:
+    if mine is None or not mine.running:
         return
     text = f"{mine.doing} … {mine.elapsed_seconds:.0f} s"
     st.progress(min(max(mine.share, 0.0), 1.0), text=plain(text))

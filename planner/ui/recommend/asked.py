@@ -16,7 +16,7 @@ from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.query import WISH
 from planner.search import Found, Recommendation, Wish
-from planner.search.ask import PORT, Searching
+from planner.search.ask import WORKERS, Searching
 from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
 from planner.ui.dry_run import known
@@ -62,7 +62,7 @@ class Asked:
         if job is not None and job.found is not None:
             return job.found
         if plan not in self.stored:
-            self.stored[plan] = _remembered(plan)
+            self.stored[plan] = known.remembered(plan)
         return self.stored[plan]
 
     def recommended(self) -> tuple[Recommendation, ...]:
@@ -101,7 +101,7 @@ def current(plan: Plan) -> Asked | None:
 
 def warm() -> None:
     """Whoever opens the page will ask: the processes begin meanwhile."""
-    PORT.warm()
+    WORKERS.warm()
 
 
 def ask(plan: Plan, wish: Wish) -> None:
@@ -135,11 +135,3 @@ def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
 
 def _kept() -> Asked | None:
     return cast("Asked | None", st.session_state.get(ASKED))
-
-
-def _remembered(plan: Plan) -> DryRun | None:
-    """The stored answer; a file that cannot be understood is as good as none."""
-    try:
-        return known.port().remembered(plan)
-    except (KeyError, TypeError, ValueError):
-        return None

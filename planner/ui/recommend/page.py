@@ -17,9 +17,10 @@ from planner.ui.plan import suggested
 from planner.ui.recommend import asked, form, front, plans, rest
 from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import turned
+from planner.ui.watching import POLL
 from planner.wording.display import plain
 
-POLL, WAIT_SECONDS = "500ms", 0.2
+WAIT_SECONDS = 0.2
 
 
 def page(plan: Plan) -> None:

@@ -20,13 +20,15 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts import sampling_run as charts
+from planner.jobs.processes import JobState
 from planner.jobs.storage import data_folder
-from planner.sampling.ask import process, store
-from planner.sampling.ask.process import SamplingState
+from planner.sampling.ask import store
+from planner.sampling.ask.process import RUNS, resume
 from planner.sampling.ask.prompts import scan
-from planner.sampling.ask.request import PLAN_FIELDS, request_of
+from planner.sampling.ask.request import PLAN_FIELDS, SamplingRequest, request_of
 from planner.sampling.ask.result import Example, SamplingResult
 from planner.sampling.ask.samplers import samplers
+from planner.sampling.ask.setup import predicted
 from planner.sampling.ask.store import WEIGHTS
 from planner.sampling.ask.words import HEADER, rows, stage_name
 from planner.sampling.plan import SamplingPlan
@@ -50,6 +52,7 @@ OFF = (
 )
 ALONE = "On your own machine: `python -m planner sampling run FILE.jsonl --model FOLDER`."
 UPLOAD = "sampling-run-upload"
+State = JobState[SamplingRequest, SamplingResult]
 SHOWN = 20
 """Runs in the list of those that are over."""
 
@@ -63,7 +66,7 @@ def section(plan: SamplingPlan) -> None:
         st.caption(ALONE)
         return
     controls.watched(_panel, _running, _choices(plan))
-    over = [state for state in process.states() if not state.running][:SHOWN]
+    over = [state for state in RUNS.states() if not state.running][:SHOWN]
     if over:
         _over(over)
 
@@ -106,11 +109,11 @@ def _named(label: str, names: Sequence[str], key: str, none: str) -> str:
     return named_choice(label, {"": none, **{name: name for name in names}}, f"sampling-run-{key}")
 
 
-def _running() -> list[SamplingState]:
-    return [state for state in process.states() if state.running]
+def _running() -> list[State]:
+    return [state for state in RUNS.states() if state.running]
 
 
-def _panel(running: list[SamplingState], choices: dict[str, Any] | None) -> None:
+def _panel(running: list[State], choices: dict[str, Any] | None) -> None:
     with row("sampling-run-controls"):
         st.button(
             "Run",
@@ -127,19 +130,22 @@ def _panel(running: list[SamplingState], choices: dict[str, Any] | None) -> None
         _progress(state)
 
 
-def _progress(state: SamplingState) -> None:
+def _progress(state: State) -> None:
     with st.container(border=True):
         with row(f"sampling-run-{state.identifier}"):
             name = state.identifier
-            words = f"{stage_name(state.stage) or 'Waiting'}, {state.seconds:.0f} s"
-            controls.progress("sampling-run", process, name, state.done, state.of, words)
-        if state.estimate is not None:
+            stages = [event["stage"] for event in state.events if "stage" in event]
+            words = f"{stage_name(stages[-1]) if stages else 'Waiting'}, {state.seconds:.0f} s"
+            done, of = state.latest("done"), state.latest("of")
+            controls.progress("sampling-run", RUNS, name, done, of, words)
+        estimate = predicted(state.folder.path)
+        if estimate is not None:
             times = [
                 f"{one.label.lower()} {read_seconds(one.seconds)}"
-                for one in state.estimate.stages
+                for one in estimate.stages
                 if one.seconds is not None and one.duration and not one.duration.assumed
             ]
-            most = f"{session.read(state.estimate.host_bytes)} of host RAM"
+            most = f"{session.read(estimate.host_bytes)} of host RAM"
             st.caption(plain("Predicted: " + ", ".join([most, *times]) + "."))
         _memory(state.events, f"sampling-run-memory-{state.identifier}")
 
@@ -174,7 +180,7 @@ def _begin(choices: dict[str, Any]) -> None:
         upload = uploads.sent(UPLOAD)
         path = _kept(upload.getvalue()) if upload is not None else store.prompts_file(file)
         model = store.model_folder(given["model"])
-        process.start(request_of(**{**given, "prompts": path, "model": model}))
+        RUNS.start(request_of(**{**given, "prompts": path, "model": model}))
     except ValueError as error:
         st.session_state["sampling run error"] = str(error)
 
@@ -202,12 +208,12 @@ def _kept(content: bytes) -> str:
 
 def _resume(identifier: str) -> None:
     try:
-        controls.on_folder(process.find, process.resume, identifier)
+        controls.on_folder(RUNS, resume, identifier)
     except (OSError, ValueError) as error:
         st.session_state["sampling run error"] = str(error)
 
 
-def _over(states: list[SamplingState]) -> None:
+def _over(states: list[State]) -> None:
     """One of the runs that are over, the newest unless another is chosen."""
     names = {state.identifier: _title(state) for state in states}
     chosen = named_choice("Runs on this machine", names, "sampling-run-shown")
@@ -233,12 +239,12 @@ def _over(states: list[SamplingState]) -> None:
             key="sampling-run-forget",
             icon=":material/delete:",
             on_click=controls.on_folder,
-            args=(process.find, process.forget, state.identifier),
+            args=(RUNS, RUNS.forget, state.identifier),
             help="Deletes this run with its embeddings and weights.",
         )
 
 
-def _title(state: SamplingState) -> str:
+def _title(state: State) -> str:
     assert state.result is not None
     name = Path(state.request.prompts).name
     return f"{state.identifier[:15]} · {plain(name)} · {state.result.status}"
@@ -275,7 +281,7 @@ def _result(result: SamplingResult) -> None:
             key = f"sampling-run-{name.lower()}"
             text_table(_examples(examples), key, alt, right=3, most=8)
     with row("sampling-run-files"):
-        folder = process.find(result.id)
+        folder = RUNS.find(result.id)
         if folder is not None and (folder.path / WEIGHTS).is_file():
             read = partial((folder.path / WEIGHTS).read_bytes)
             download("Weights (Parquet)", read, WEIGHTS, "sampling-run-weights")

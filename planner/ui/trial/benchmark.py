@@ -14,10 +14,12 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from planner.benchmark.ask import archive, process
-from planner.benchmark.ask.process import BUDGET_SECONDS, BenchmarkState
+from planner.benchmark.ask import archive
+from planner.benchmark.ask.process import BENCHMARKS, BUDGET_SECONDS, BenchmarkRequest
 from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
+from planner.jobs.processes import JobState
+from planner.jobs.strict import JobResult
 from planner.plan import Plan
 from planner.plan.facts import obstacle
 from planner.plan.query import BENCHMARK
@@ -34,6 +36,7 @@ WHAT = (
     "GEMMs, memory access and copies. Estimates can then use these shares instead of published "
     "runs."
 )
+State = JobState[BenchmarkRequest, JobResult]
 NO_CARD = (
     "There is no NVIDIA GPU here, and a CPU benchmark changes no estimate. On a machine with a "
     "GPU, run `python -m planner benchmark`."
@@ -60,11 +63,11 @@ def _device(cards: Sequence[Card]) -> str:
     return named_choice("Card to measure", names, "benchmark-device")
 
 
-def _running() -> list[BenchmarkState]:
-    return [state for state in process.states() if state.running]
+def _running() -> list[State]:
+    return [state for state in BENCHMARKS.states() if state.running]
 
 
-def _panel(running: list[BenchmarkState], device: str) -> None:
+def _panel(running: list[State], device: str) -> None:
     with row("benchmark-controls"):
         st.button(
             f"Measure {device} ({BUDGET_SECONDS:.0f} seconds)",
@@ -72,20 +75,22 @@ def _panel(running: list[BenchmarkState], device: str) -> None:
             icon=":material/timer:",
             disabled=bool(running),
             on_click=controls.start,
-            args=("benchmark", process.start, device),
+            args=("benchmark", BENCHMARKS.start, BenchmarkRequest(device=device)),
             help="Do not run this during a trial on the same GPU: both results would be wrong.",
         )
         for one in running:
-            name = one.identifier
-            controls.progress("benchmark", process, name, one.number, one.count, one.doing)
+            name, doing = one.identifier, one.doing if one.events else "imports"
+            number, count = one.latest("number"), one.latest("count")
+            controls.progress("benchmark", BENCHMARKS, name, number, count, doing)
     controls.refused("benchmark")
-    for state in [state for state in process.states() if not state.running][:1]:
-        doubt(state.reason)
+    ended = [(one, one.result) for one in BENCHMARKS.states() if one.result is not None]
+    for state, why in ended[:1]:
+        doubt(why.reason)
         st.button(
             "Dismiss",
             key="benchmark-dismiss",
             on_click=controls.on_folder,
-            args=(process.find, process.forget, state.identifier),
+            args=(BENCHMARKS, BENCHMARKS.forget, state.identifier),
         )
 
 

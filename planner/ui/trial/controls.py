@@ -7,61 +7,33 @@ owner's word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import streamlit as st
 
-from planner.jobs.folder import JobFolder
+from planner.jobs.processes import Jobs, JobState
+from planner.ui import watching
 from planner.ui.elements import button, said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 from planner.wording.display import plain
 
 POLL = "1s"
-Folder = TypeVar("Folder", bound=JobFolder)
-
-
-class State(Protocol):
-    """How something stands that runs in a process of its own."""
-
-    @property
-    def identifier(self) -> str:
-        """Its folder's name."""
-
-
-class Runs(Protocol[Folder]):
-    """A module of such processes."""
-
-    def find(self, identifier: str) -> Folder | None:
-        """The folder of that name; None when there is none."""
-
-    def stop(self, folder: Folder) -> None:
-        """End what sees to the folder."""
 
 
 def watched(
-    panel: Callable[..., None], under_way: Callable[[], Sequence[State]], *given: Any
+    panel: Callable[..., None], under_way: Callable[[], Sequence[JobState[Any, Any]]], *given: Any
 ) -> None:
     """A panel of what is under way: drawn every second while anything is.
 
     The whole page is drawn anew where something begins or ends, so that looking ends with it and a
     result appears.
     """
-    found = under_way()
-    drawn = st.fragment(_watched, run_every=POLL if found else None)
-    drawn(panel, under_way, tuple(one.identifier for one in found), given)
+    def now() -> tuple[tuple[str, ...], bool]:
+        names = tuple(one.identifier for one in under_way())
+        return names, bool(names)
 
-
-def _watched(
-    panel: Callable[..., None],
-    under_way: Callable[[], Sequence[State]],
-    seen: tuple[str, ...],
-    given: tuple[Any, ...],
-) -> None:
-    found = under_way()
-    if tuple(one.identifier for one in found) != seen:
-        st.rerun()
-    panel(found, *given)
+    watching.watched(lambda: panel(under_way(), *given), now, poll=POLL)
 
 
 def start(what: str, begin: Callable[[Any], object], asked: Any) -> None:
@@ -84,19 +56,19 @@ def refused(what: str) -> None:
         st.error(plain(st.session_state[f"{what} error"]), icon=":material/error:")
 
 
-def on_folder(
-    find: Callable[[str], Folder | None], does: Callable[[Folder], object], name: str
-) -> None:
+def on_folder(jobs: Jobs[Any, Any, Any], does: Callable[[Any], object], name: str) -> None:
     """Callback of a button of something that runs or ran: what to do with its folder."""
-    folder = find(name) if permitted() else None
+    folder = jobs.find(name) if permitted() else None
     if folder is not None:
         does(folder)
 
 
-def progress(what: str, runs: Runs[Any], name: str, done: int, of: int, words: str) -> None:
+def progress(
+    what: str, jobs: Jobs[Any, Any, Any], name: str, done: int, of: int, words: str
+) -> None:
     """How far it is, and the way out."""
     st.progress(min(done / of, 1.0) if of else 0.0, text=plain(words))
-    button("Stop", f"{what}-stop-{name}", "stop", on_folder, runs.find, runs.stop, name)
+    button("Stop", f"{what}-stop-{name}", "stop", on_folder, jobs, jobs.stop, name)
 
 
 def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: str) -> None:

@@ -9,31 +9,31 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from planner.jobs.processes import JobState
 from planner.plan import Plan
 from planner.plan.query import to_query_string
-from planner.trial.ask import process
-from planner.trial.ask.folders import TrialFolder, folders
-from planner.trial.ask.process import TrialState
-from planner.trial.ask.request import SNAPSHOT
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
+from planner.trial.ask.request import SNAPSHOT, TrialRequest
 from planner.trial.ask.result import TrialResult
 
 NEWEST = 200
 """Folders in which a plan's last trial is looked for."""
 
 
-def under_way() -> list[TrialState]:
+def under_way() -> list[JobState[TrialRequest, TrialResult]]:
     """Trials that run or wait, those that began first in front."""
-    found = (process.look(one) for one in folders() if not one.result_file.exists())
-    states = [one for one in found if one is not None and one.stage != "finished"]
+    found = (TRIALS.look(one) for one in TRIALS.all() if not one.result_file.exists())
+    states = [one for one in found if one is not None and one.running]
     return sorted(states, key=lambda state: (state.stage == "queued", state.identifier))
 
 
 def newest_of(plan: Plan) -> TrialResult | None:
     """The last trial of a plan that is over; None without one."""
     link = to_query_string(plan)
-    for folder in folders()[:NEWEST]:
+    for folder in TRIALS.all()[:NEWEST]:
         if folder.result_file.exists() and _plan_of(folder) == link:
-            state = process.look(folder)
+            state = TRIALS.look(folder)
             if state is not None and state.result is not None:
                 return state.result
     return None
@@ -41,7 +41,7 @@ def newest_of(plan: Plan) -> TrialResult | None:
 
 def allocations_of(identifier: str) -> Path | None:
     """The file of a trial's allocations, if it was asked for and is on this machine."""
-    folder = process.find(identifier)
+    folder = TRIALS.find(identifier)
     file = None if folder is None else folder.path / SNAPSHOT
     return file if file is not None and file.is_file() else None
 

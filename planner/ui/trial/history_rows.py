@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from planner.trial.ask.process import find, forget
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.result import TrialResult
 from planner.trial.history import Filter, History, Summary
 from planner.trial.history.exchange import export
@@ -120,8 +120,8 @@ def trials(count: int) -> str:
 
 def deleted(history: History, identifier: str) -> bool:
     """Delete a trial with its folder; False while it runs."""
-    folder = find(identifier)
-    if folder is not None and not forget(folder):
+    folder = TRIALS.find(identifier)
+    if folder is not None and not TRIALS.forget(folder):
         return False
     history.delete([identifier])
     return True

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from planner.jobs.processes import JobState
 from planner.plan import Plan
-from planner.trial.ask import process
 from planner.trial.ask.cards import Card, cards
 from planner.trial.ask.description import describe
-from planner.trial.ask.process import TrialState
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import TrialRequest, request_of
+from planner.trial.ask.result import TrialResult
 from planner.ui import compute
 from planner.ui.elements import named_choice, row, said
 from planner.ui.trial import answer, benchmark, calibration, controls, found, history, inputs
@@ -37,6 +38,7 @@ ALONE = (
     "the link."
 )
 PROCESSOR = "cpu"
+State = JobState[TrialRequest, TrialResult]
 
 
 @st.cache_data(ttl=60, show_spinner=False)
@@ -101,7 +103,7 @@ def _described(request: TrialRequest) -> None:
         st.caption(said(" ".join(told.notes)))
 
 
-def _panel(running: list[TrialState], request: TrialRequest) -> None:
+def _panel(running: list[State], request: TrialRequest) -> None:
     asked = [(state.request.plan, state.request.where) for state in running]
     # The first one stands beside the button, so that nothing below moves when it begins or ends.
     with row("trial-controls"):
@@ -112,7 +114,7 @@ def _panel(running: list[TrialState], request: TrialRequest) -> None:
             type="primary",
             disabled=(request.plan, request.where) in asked or bool(describe(request).refused),
             on_click=controls.start,
-            args=("trial", process.start, request),
+            args=("trial", TRIALS.start, request),
         )
         for state in running[:1]:
             _progress(state, request)
@@ -122,20 +124,23 @@ def _panel(running: list[TrialState], request: TrialRequest) -> None:
             _progress(state, request)
 
 
-def _progress(state: TrialState, request: TrialRequest) -> None:
+def _progress(state: State, request: TrialRequest) -> None:
     whose = "" if state.request.plan == request.plan else " (another plan)"
     name, words = state.identifier, how(state) + whose
-    controls.progress("trial", process, name, state.step, state.steps, words)
+    step, of = state.latest("step"), state.latest("steps")
+    controls.progress("trial", TRIALS, name, step, of, words)
 
 
-def how(state: TrialState) -> str:
+def how(state: State) -> str:
     """How a trial stands that is not over, in one line."""
     device = inputs.named(state.request)
     if state.stage == "queued":
-        if not state.ahead:
+        ahead = state.latest("ahead")
+        if not ahead:
             return f"Waiting for {device}"
-        noun = "trial is" if state.ahead == 1 else "trials are"
-        return f"Waiting for {device}: {state.ahead} {noun} before it"
-    step = f", step {state.step} of {state.steps}" if state.steps else ""
+        noun = "trial is" if ahead == 1 else "trials are"
+        return f"Waiting for {device}: {ahead} {noun} before it"
+    steps = state.latest("steps")
+    step = f", step {state.latest('step')} of {steps}" if steps else ""
     limit = read_seconds(state.request.limit_seconds)
     return f"Running on {device}: {state.doing}{step}; {state.seconds:.0f} s of at most {limit}"

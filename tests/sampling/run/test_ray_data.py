@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from planner.jobs.folder import JobFolder
+from planner.sampling.ask.store import SamplingFolder
 from planner.sampling.ask.supervisor import worker_environment
 from planner.sampling.run import stages
 from planner.sampling.run.job import Job
@@ -52,7 +52,7 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
     for column in ("distances", "places"):
         for (_, ours), (_, theirs) in zip(job.kept(column), alone.kept(column), strict=True):
             assert np.array_equal(ours, theirs)
-    said = JobFolder(job.folder).progress()
+    said = SamplingFolder(job.folder).progress()
     computed = sorted((e["what"], e["first"]) for e in said if e["name"] == "computed")
     assert computed == sorted(
         (what, first) for what in ("embeddings", "neighbours") for first in range(0, 80, 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,13 +16,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from planner.jobs.folder import JobFolder
-from planner.sampling.ask import process
+from planner.jobs.following import followed
+from planner.sampling.ask.process import RUNS, reopen
 from planner.sampling.ask.prompts import key_of
 from planner.sampling.ask.result import Provenance, SamplingResult, read_result
 from planner.sampling.ask.setup import SETUP, Setup, predicted, prepared
-from planner.sampling.ask.store import WEIGHTS, asked, ended
-from planner.sampling.ask.supervisor import SamplingSupervisor, result_of
+from planner.sampling.ask.store import WEIGHTS, SamplingFolder, result_of
+from planner.sampling.ask.supervisor import SamplingSupervisor
 from planner.sampling.ask.weights import KEY, provenance
 from planner.sampling.run import stages
 from planner.sampling.run.job import Job
@@ -36,6 +37,7 @@ import os, signal, sys
 from pathlib import Path
 from planner.sampling.run import worker
 from planner.jobs.folder import JobFolder
+from planner.sampling.ask.store import SamplingFolder
 
 own, left = JobFolder.say, int(sys.argv[2])
 
@@ -47,11 +49,11 @@ def say(self, name, **more):
         os.kill(os.getpid(), signal.SIGKILL)
 
 JobFolder.say = say
-worker.run(JobFolder(Path(sys.argv[1])), ["calibrate", "embed", "search", "weigh"])
+worker.run(SamplingFolder(Path(sys.argv[1])), ["calibrate", "embed", "search", "weigh"])
 """
 
 
-def killed(folder: JobFolder, after: int) -> None:
+def killed(folder: SamplingFolder, after: int) -> None:
     """Run the stages in a process that is killed once so many pieces are computed."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(folder.path), str(after)],
@@ -78,7 +80,7 @@ def here(job: Job) -> list[dict[str, Any]]:
 
 
 def result(job: Job) -> SamplingResult:
-    return result_of(JobFolder(job.folder), job.request, "completed", "", seconds=1.0)
+    return result_of(SamplingFolder(job.folder), "completed", "", 1.0)
 
 
 def weights(job: Job) -> np.ndarray:
@@ -95,19 +97,21 @@ def test_a_run_that_was_killed_goes_on_and_computes_nothing_twice(
     killed(folder, 3)  # in the embedding of 5 chunks
     killed(folder, 4)  # the last two chunks, and 2 of 5 parts of neighbours
     (folder.path / "embeddings" / ".embeddings-000009.parquet.1.part").write_bytes(b"half")
-    heard: list[Any] = []
-    done = SamplingSupervisor(request, folder, heard.append, tmp_path / "data").run()
+    heard: list[str] = []
+    with followed(folder, heard.extend):
+        done = SamplingSupervisor(folder, tmp_path / "data").run()
     assert done.status == "completed", (done.reason, done.stderr_tail)
     computed = [(e["what"], e["first"]) for e in folder.progress() if e["name"] == "computed"]
     assert sorted(computed) == sorted(
         (what, first) for what in ("embeddings", "neighbours") for first in range(0, 40, 8)
     )
-    assert [event["first"] for event in heard if event["name"] == "computed"] == [16, 24, 32]
+    told = [event for event in map(json.loads, heard) if event["name"] == "computed"]
+    assert [event["first"] for event in told] == [16, 24, 32]
     whole = tiny.job(tmp_path / "whole", model, prompts, chunk_prompts=8)
     here(whole)
     assert weights(Job.of(folder.path)) == pytest.approx(weights(whole), rel=1e-5)
     assert {stage.name for stage in done.stages} >= {"embed", "search", "weigh"}
-    assert ended(folder) == done and read_result(done.model_dump_json()) == done
+    assert folder.result() == done and read_result(done.model_dump_json()) == done
 
 
 def test_a_run_is_told_in_numbers(model: Path, tmp_path: Path) -> None:
@@ -195,7 +199,7 @@ def test_what_has_changed_since_is_not_gone_on_with(model: Path, tmp_path: Path)
     prepared(request, folder.path)
     assert prepared(request, folder.path).prompts == 30
     tiny.file_of(Path(request.prompts), tiny.some(31))
-    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    done = SamplingSupervisor(folder, tmp_path / "data").run()
     assert done.status == "failed"
     assert done.reason.startswith("resume: the file of prompts and the number of prompts changed")
     assert Setup.model_validate_json((folder.path / SETUP).read_bytes()).prompts == 30
@@ -203,38 +207,39 @@ def test_what_has_changed_since_is_not_gone_on_with(model: Path, tmp_path: Path)
 
 def test_a_run_that_is_stopped_keeps_what_it_has_and_says_so(model: Path, tmp_path: Path) -> None:
     request, folder = tiny.run(tmp_path, model, tiny.some(30), calibration_seconds=600.0)
-    supervisor = SamplingSupervisor(request, folder, root=tmp_path / "data")
+    supervisor = SamplingSupervisor(folder, tmp_path / "data")
 
-    def heard(event: Any) -> None:
-        if event["name"] == "begins":
+    def heard(lines: list[str]) -> None:
+        if any(json.loads(line)["name"] == "begins" for line in lines):
             folder.ask_to_stop()
 
-    supervisor._heard = heard
-    done = supervisor.run()
-    assert (done.status, done.reason) == ("stopped", "The run was stopped in calibrate search.")
-    process.reopen(folder)
-    assert ended(folder) is None and not folder.asked_to_stop()
+    with followed(folder, heard):
+        done = supervisor.run()
+    assert (done.status, done.reason) == ("stopped", "It was stopped in calibrate search.")
+    reopen(folder)
+    assert folder.result() is None and not folder.asked_to_stop()
 
 
 def test_what_a_person_can_mend_is_said_in_a_sentence(model: Path, tmp_path: Path) -> None:
     request, folder = tiny.run(tmp_path, model, ["only one"])
-    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    done = SamplingSupervisor(folder, tmp_path / "data").run()
     assert done.status == "failed" and done.reason.startswith("prompts: 1 in the file")
     few = {"neighbours": 30}
     request, folder = tiny.run(tmp_path, model, tiny.some(10), **few)
-    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    done = SamplingSupervisor(folder, tmp_path / "data").run()
     assert done.reason.startswith("neighbours: ")
 
 
 def test_a_run_whose_process_is_gone_has_a_result(model: Path, tmp_path: Path) -> None:
     request, folder = tiny.run(tmp_path, model, tiny.some(10))
     folder.own(os.getpid())
-    running = process.look(folder)
-    assert running is not None and running.running and running.request == request == asked(folder)
+    running = RUNS.look(folder)
+    assert running is not None and running.running
+    assert running.request == request == folder.request()
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     folder.own(dead.pid)
-    over = process.look(folder)
+    over = RUNS.look(folder)
     assert over is not None and over.result is not None and over.result.status == "killed"
-    assert Counter(state.running for state in process.states(tmp_path / "data")) == {False: 1}
-    assert process.forget(folder) and not folder.path.exists()
+    assert Counter(state.running for state in RUNS.states(tmp_path / "data")) == {False: 1}
+    assert RUNS.forget(folder) and not folder.path.exists()

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from planner.jobs.folder import JobFolder
+from planner.sampling.ask.process import RUNS
 from planner.sampling.ask.request import SamplingRequest, request_of
 from planner.sampling.ask.setup import prepared
-from planner.sampling.ask.store import new_run
+from planner.sampling.ask.store import SamplingFolder
 from planner.sampling.run.job import Job
 from planner.sampling.run.vectors import F32
 
@@ -61,13 +61,13 @@ def some(count: int) -> list[str]:
 
 def run(
     place: Path, model: Path, prompts: Iterable[Any], **choices: Any
-) -> tuple[SamplingRequest, JobFolder]:
+) -> tuple[SamplingRequest, SamplingFolder]:
     """A run's folder with its request; nothing has begun."""
     place.mkdir(exist_ok=True)
     file = file_of(place / "prompts.jsonl", prompts)
     given = {"calibration_seconds": 0.2, "prompt_tokens": 32, **choices}
     request = request_of(prompts=str(file), model=str(model), **given)
-    return request, new_run(request, place / "data")
+    return request, RUNS.new(request, place / "data")
 
 
 def job(place: Path, model: Path, prompts: Iterable[Any], **choices: Any) -> Job:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.ask.folders import folders
+from planner.trial.ask.process import TRIALS
 from planner.trial.history import History
 from planner.trial.history.intake import keep_all
 from trial.running import command, result_of, tiny
@@ -28,7 +28,7 @@ def test_a_history_out_of_reach_leaves_the_result_where_it_is(
     done = command(tiny("sft"), data=tmp_path)
     result = result_of(done)
     assert done.returncode == 0 and result.status == "completed"
-    [folder] = folders(tmp_path)
+    [folder] = TRIALS.all(tmp_path)
     assert "cannot be reached" in done.stderr and str(folder.result_file) in done.stderr
     assert "secret" not in done.stderr
     monkeypatch.delenv("HEADROOM_HISTORY_URL")

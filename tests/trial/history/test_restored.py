@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from planner.__main__ import main
-from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.history import History
 from planner.trial.history.intake import keep_all
@@ -25,7 +26,7 @@ def _own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finished(number: int) -> TrialFolder:
-    folder = new_folder(request_of(PLAN))
+    folder = TRIALS.new(request_of(PLAN))
     folder.finish(trial(number, id=folder.identifier))
     return folder
 
@@ -38,7 +39,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], st
 
 
 def test_a_trial_whose_process_is_gone_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    folder = new_folder(request_of(PLAN))
+    folder = TRIALS.new(request_of(PLAN))
     folder.own(NOBODY)
     [line], _ = listed(capsys)
     assert (line["id"], line["status"]) == (folder.identifier, "killed")
@@ -47,7 +48,7 @@ def test_a_trial_whose_process_is_gone_is_listed(capsys: pytest.CaptureFixture[s
 
 
 def test_a_trial_under_way_is_left_to_its_process(capsys: pytest.CaptureFixture[str]) -> None:
-    new_folder(request_of(PLAN)).own()
+    TRIALS.new(request_of(PLAN)).own()
     assert listed(capsys)[0] == []
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import URL, update
+from sqlalchemy import URL, select, update
 
 from planner.trial.history import Filter, History, HistoryError
 from planner.trial.history.place import history_url, read_url, said
@@ -39,6 +40,16 @@ def test_an_id_is_stored_once_and_what_was_there_stays(url: str) -> None:
     assert again.differing == (trial(2).id,)
     assert history.get(trial(2).id) == trial(2)
     assert history.count() == 3
+
+
+def test_a_trial_written_by_another_release_is_the_same_whatever_its_order(url: str) -> None:
+    history = History(url)
+    history.add(trial(1))
+    with history.transaction(writes=True) as connection:
+        rest = json.loads(connection.execute(select(trials.c.rest)).scalar_one())
+        turned = json.dumps(dict(reversed(rest.items())))
+        connection.execute(update(trials).values(rest=turned))
+    assert history.add(trial(1)).skipped == (trial(1).id,)
 
 
 def test_the_same_id_twice_in_one_go_is_stored_once(url: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.process import TRIALS
 from planner.trial.ask.request import request_of
 from planner.trial.history import History, HistoryError
 from planner.trial.history.intake import keep, keep_all
@@ -47,7 +48,7 @@ def fill(history: History) -> None:
 
 
 def folder_with(number: int, root: Path) -> TrialFolder:
-    folder = new_folder(request_of(PLAN), root)
+    folder = TRIALS.new(request_of(PLAN), root)
     folder.finish(trial(number, notes=("n" * 2000,) * 50))
     return folder
 
@@ -81,8 +82,8 @@ def test_a_result_that_could_not_be_stored_is_stored_later(sqlite_url: str, tmp_
 
 
 def test_a_trial_under_way_or_damaged_is_left_alone(sqlite_url: str, tmp_path: Path) -> None:
-    new_folder(request_of(PLAN), tmp_path)
-    (new_folder(request_of(PLAN), tmp_path).path / "result.json").write_text("{")
+    TRIALS.new(request_of(PLAN), tmp_path)
+    (TRIALS.new(request_of(PLAN), tmp_path).path / "result.json").write_text("{")
     assert keep_all(History(sqlite_url), tmp_path) == 0
 
 

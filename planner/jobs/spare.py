@@ -1,17 +1,16 @@
 """A result's way past a full disk: into the memory of the supervisor, which prints it. No torch.
 
 The supervisor holds a file that is in no folder, and its worker writes there what it cannot write
-to the trial's own folder.
+to the job's own folder.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from planner.trial.ask.result import TrialResult, read_result, result_json
-
-SETTING = "HEADROOM_TRIAL_SPARE"
+SETTING = "HEADROOM_SPARE"
 """Environment variable that tells a worker where its supervisor's memory is."""
 
 
@@ -27,12 +26,11 @@ class Spare:
         """Where the worker finds it; empty where it cannot."""
         return "" if self._handle is None else f"/proc/{os.getpid()}/fd/{self._handle}"
 
-    def result(self) -> TrialResult | None:
-        """What the worker left; None without anything."""
-        try:
-            return read_result(Path(self.path).read_bytes()) if self.path else None
-        except (OSError, ValueError):
-            return None
+    def text(self) -> bytes:
+        """What the worker left; empty without anything."""
+        with suppress(OSError):
+            return Path(self.path).read_bytes() if self.path else b""
+        return b""
 
     def close(self) -> None:
         """Give the memory back."""
@@ -41,10 +39,10 @@ class Spare:
             self._handle = None
 
 
-def hand_over(result: TrialResult) -> bool:
+def hand_over(text: str) -> bool:
     """Leave a result with the supervisor; False where this process has none."""
     path = os.environ.get(SETTING)
     try:
-        return bool(path and Path(path).write_text(result_json(result), "utf-8"))
+        return bool(path and Path(path).write_text(text, "utf-8"))
     except OSError:
         return False
