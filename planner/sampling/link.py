@@ -64,7 +64,8 @@ def from_query(
     version = given.pop("v", VERSION)
     if version != VERSION:
         sentence = f"v is {short(version)}, and this Headroom reads version {VERSION}."
-        return SamplingReading(plan=None, problems=(Problem("v", sentence, "Copy the link again."),))
+        problem = Problem("v", sentence, "Copy the link again.")
+        return SamplingReading(plan=None, problems=(problem,))
     values: dict[str, Any] = {}
     for key, text in given.items():
         if key not in FIELDS:
