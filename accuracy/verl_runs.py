@@ -100,7 +100,7 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
 
 def _flash(plan: Plan) -> bool:
     """Whether any model runs by flash-attn, as every critic of verl's does; a CPU has none."""
-    return any(kernel_of(plan, model.role) == "flash" for model in setup_of(plan).models)
+    return any(kernel_of(model.attention) == "flash" for model in setup_of(plan).models)
 
 
 def _checkpoints(folder: Path, case: Case) -> None:
