@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.formulas import sharding, state
-from planner.phases import sampled
+from planner.phases import sampled, zero
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.frameworks import OWN, framework_named, ours, own_step
@@ -33,10 +33,11 @@ class StandIn:
     """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
 
     ``added`` names further terms of the estimate that the executed step does not have, ``executed``
-    terms of those categories that it has, ``left_out`` phases of it, ``beside`` phases that only
-    the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
-    people. ``otherwise`` are sentences about another loss or layout that ran than the plan's: each
-    is one of the notes, and with any of them the figures are a check, not the plan's own.
+    terms of those categories that it has, ``lacks`` instants that it has not, ``left_out`` phases
+    of it, ``beside`` phases that only the executed step has. ``code`` is the framework whose code
+    is executed, ``ran`` says so to people. ``otherwise`` are sentences about another loss or layout
+    that ran than the plan's: each is one of the notes, and with any of them the figures are a
+    check, not the plan's own.
     """
 
     plan: Plan
@@ -48,6 +49,7 @@ class StandIn:
     left_out: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
     executed: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
     otherwise: tuple[str, ...] = ()
 
 
@@ -127,6 +129,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         otherwise=tuple(otherwise),
         beside=frozenset(beside),
         executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
+        lacks=zero.INSTANTS if sharding_of(plan).zero else frozenset(),
     )
 
 

@@ -67,7 +67,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": refused_by_torch(error)}
     by: dict[Whose, float] = {}
     if standing.by_formula:
-        by = shares(log, estimate(plan), standing.by_formula)
+        by = shares(log, estimate(plan, without=standing.lacks), standing.by_formula)
         log = scaled(log, by)
     trace: list[Any] | None = [] if request.get("snapshot") else None
     found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
