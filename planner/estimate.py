@@ -44,13 +44,16 @@ UNMEASURED = StatedError(
 )
 
 
-def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
+def estimate(
+    plan: Plan, speeds: Speeds | None = None, without: frozenset[str] = frozenset()
+) -> Footprint:
     """The footprint of one plan.
 
     Args:
         plan: what to estimate.
         speeds: shares of the card's peaks that a benchmark measured, which its times then rest
             on; without them on those of the catalog.
+        without: names of instants that do not count.
 
     Raises:
         ValueError: for a benchmark of another card or torch version, and for what a plan's own
@@ -62,6 +65,8 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     facts = facts_of(plan, speeds)
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
+    if without:
+        plans = tuple(_less(phase, without) for phase in plans)
     phases = _phases(scene, plans)
     assumptions, faults, warnings, notes = cautions_of(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
@@ -88,6 +93,11 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         reference_cache=reference_cache(scene),
         pool=_pool(scene, phases),
     )
+
+
+def _less(phase: PhasePlan, without: frozenset[str]) -> PhasePlan:
+    instants = tuple(one for one in phase.instants if one.name not in without)
+    return phase._replace(instants=instants)
 
 
 def _pool(scene: Scene, phases: tuple[Phase, ...]) -> Pool | None:

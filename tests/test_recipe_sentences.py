@@ -300,7 +300,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "prices them.": a_framework_whose_loop_nobody_read_is_incomplete,
         "Once the loop is read, `loop_read` names the files.": a_loop_that_was_read_is_judged,
         "What the framework calls a plan's settings (`words`), and settings that no plan has "
-        "(there too, by the subjects of `planner/wording/subjects.py`), appear in labels, helps "
+        "(`beside`, by the subjects of `planner/wording/subjects.py`), appear in labels, helps "
         "and the search over settings.": "tests/ui/test_settings_search.py",
         "`planner/values/framework.py` lists what else a framework's code may do, in the core's "
         "own words: what it makes of a model of the plan is fields of `ModelSetup`, how weights "

@@ -49,7 +49,9 @@ def started(words: tuple[Word, ...], commands: Iterable[str] = ()) -> Started | 
         if name == "env":
             shown = tuple(one for one in options if not _assigned(one))
             environment |= {
-                name: one.part(len(name) + 1) for one in options if (name := _assigned(one))
+                variable: one.part(len(variable) + 1)
+                for one in options
+                if (variable := _assigned(one))
             }
         if LAUNCHERS[tuple(name.split())].counts:
             launchers.append((name, shown))

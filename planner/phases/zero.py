@@ -27,7 +27,8 @@ END, DONE = -1, -2
 """Places of what the embedding's backward makes after all layers', and after that."""
 
 REDUCED, SHARED = "gradients reduced", "share of the gradients made"
-"""What instants are called."""
+INSTANTS = frozenset((REDUCED, SHARED))
+"""What instants are called that only DeepSpeed's steps have."""
 
 
 class Reduction(NamedTuple):

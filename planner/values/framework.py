@@ -144,8 +144,9 @@ class Framework:
     """What it writes: what is trained; with it the optimizer's state and all that the sharding
     itself writes, made whole on rank 0; or each rank's shards of weights and optimizer."""
     words: Mapping[str, Word] = field(default_factory=dict)
-    """What it calls a plan's fields, where it has words of its own, and settings that no plan has,
-    which people look for all the same."""
+    """What it calls a plan's fields, where it has words of its own."""
+    beside: Mapping[str, Word] = field(default_factory=dict)
+    """What it calls settings that no plan has, which people look for all the same."""
     batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
     """A plan's batch as its options have it; of anything with a plan's fields."""
     settled: Callable[[Any], Mapping[str, int]] = lambda plan: {}

@@ -205,7 +205,7 @@ def subjects() -> tuple[Subject, ...]:
 
 def options(subject: Subject) -> dict[str, str]:
     """The option's name by the framework's label; frameworks without one are left out."""
-    every = [(one.label, one.words) for one in frameworks().values()]
+    every = [(one.label, {**one.beside, **one.words}) for one in frameworks().values()]
     return {name: words[subject.key].option for name, words in every if subject.key in words}
 
 

@@ -60,7 +60,7 @@ def test_every_input_can_be_found_and_every_name_is_of_one() -> None:
     assert IN_SIGHT | {name for group in GROUPS for name in group.fields} <= found
     assert {name for name, row in ROWS.items() if row.names or row.only_time} <= found
     for framework in frameworks().values():
-        assert {*framework.words} <= found
+        assert {*framework.words, *framework.beside} <= found
     assert len({one.key for one in OTHERS}) == len(OTHERS)
 
 
@@ -99,9 +99,7 @@ def test_names_beside_the_plan_are_the_frameworks_own() -> None:
         found = [each for root in roots for each in (root, *root.rglob("*"))]
         files = [each for each in found if each.suffix in (".py", ".yaml")]
         text = "\n".join(file.read_text("utf-8") for file in files)
-        words = frameworks()[name].words.items()
-        named = [word.short for key, word in words if key not in Plan.model_fields]
-        assert named
+        named = [word.short for word in frameworks()[name].beside.values()]
         assert not [option for option in named if option not in text]
 
 

@@ -118,12 +118,17 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     executed = [phase for phase in found["phases"] if phase["phase"] not in standing.beside]
     by_name = {phase["phase"]: phase for phase in executed}
     source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
-    estimated = {phase.name: phase.requested_bytes for phase in closed.phases}
-    unforeseen = (_unforeseen(name, closed) for name in by_name if name not in estimated)
-    phases = tuple(
+    # What the executed step is compared with has no instants that it lacks.
+    checked = estimate(plan, without=standing.lacks) if standing.lacks else closed
+    estimated = {phase.name: phase.requested_bytes for phase in checked.phases}
+    unforeseen = [_unforeseen(name, closed) for name in by_name if name not in estimated]
+    dry = tuple(
         _phase(phase, by_name[phase.name], standing, source) if phase.name in by_name else phase
-        for phase in (*closed.phases, *unforeseen)
+        for phase in (*checked.phases, *unforeseen)
     )
+    both = zip(closed.phases, dry, strict=False)
+    higher = (_higher(one, other, standing.lacks) for one, other in both)
+    phases = (*higher, *dry[len(closed.phases) :])
     comparisons = tuple(
         Comparison(
             phase=phase.name,
@@ -131,7 +136,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
             dry_bytes=phase.requested_bytes if phase.name in by_name else None,
             executed=phase.executed and phase.name not in standing.left_out,
         )
-        for phase in phases
+        for phase in dry
     )
     notes = tuple(dict.fromkeys((*standing.notes, *found["notes"])))
     footprint = replace(
@@ -175,6 +180,12 @@ def _unforeseen(name: str, closed: Footprint) -> Phase:
         host_bytes=None,
         seconds=None,
     )
+
+
+def _higher(closed: Phase, dry: Phase, lacks: frozenset[str]) -> Phase:
+    """The phase as it ran, unless it is highest at an instant that the executed step lacks."""
+    lacking = closed.instant in lacks and closed.requested_bytes > dry.requested_bytes
+    return closed if lacking else dry
 
 
 def _fallback(notes: tuple[str, ...]) -> bool:

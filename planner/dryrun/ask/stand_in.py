@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.formulas import sharding, state
-from planner.phases import sampled
+from planner.phases import sampled, zero
 from planner.plan import Plan
 from planner.plan.chosen import DEFAULTS
 from planner.plan.fields import EIGHT_BIT, ROWS
@@ -36,10 +36,10 @@ class StandIn:
 
     ``added`` names further terms of the estimate that the executed step does not have, ``executed``
     terms of those categories that it has, ``away`` categories that wait in host RAM as soon as they
-    are made, ``left_out`` phases of it, ``beside`` phases that only the executed step has. ``code``
-    is the framework whose code is executed, ``ran`` says so to people. ``otherwise`` are sentences
-    about another loss or layout that ran than the plan's: each is one of the notes, and with any of
-    them the figures are a check, not the plan's own.
+    are made, ``lacks`` instants that it has not, ``left_out`` phases of it, ``beside`` phases that
+    only the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
+    people. ``otherwise`` are sentences about another loss or layout that ran than the plan's: each
+    is one of the notes, and with any of them the figures are a check, not the plan's own.
     """
 
     plan: Plan
@@ -52,6 +52,7 @@ class StandIn:
     beside: frozenset[str] = frozenset()
     executed: frozenset[str] = frozenset()
     away: frozenset[str] = frozenset()
+    lacks: frozenset[str] = frozenset()
     otherwise: tuple[str, ...] = ()
 
 
@@ -134,6 +135,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         beside=frozenset(beside),
         executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
         away=away,
+        lacks=zero.INSTANTS if sharding_of(plan).zero else frozenset(),
     )
 
 

@@ -68,7 +68,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         raise Refused(refused_by_torch(error)) from None
     by: dict[Whose, float] = {}
     if standing.by_formula:
-        by = shares(log, estimate(plan), standing.by_formula, standing.executed)
+        formula = estimate(plan, without=standing.lacks)
+        by = shares(log, formula, standing.by_formula, standing.executed)
         log = scaled(log, by, standing.away)
     trace: list[Any] | None = [] if request.get("snapshot") else None
     found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)

@@ -47,7 +47,8 @@ FRAMEWORK = Framework(
     "ForCausalLMLoss; accelerate 1.15.0, accelerator.py, prepare_model",
     loss={VERSION: LossCode(paths={"full": "whole rows"})},
     defaults=_defaults,
-    words={**BESIDE, **WORDS},
+    words=WORDS,
+    beside=BESIDE,
     batch_options=batch_options,
     rules=(
         Rule(

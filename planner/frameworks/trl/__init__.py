@@ -113,7 +113,8 @@ FRAMEWORK = Framework(
         NEWEST: FUSED,
     },
     defaults=_defaults,
-    words={**BESIDE, **WORDS},
+    words=WORDS,
+    beside=BESIDE,
     batch_options=batch_options,
     settled=sequences_at_once,
     rules=(

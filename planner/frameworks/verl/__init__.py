@@ -85,7 +85,8 @@ FRAMEWORK = Framework(
     },
     defaults=_defaults,
     models=_models,
-    words={**BESIDE, **WORDS},
+    words=WORDS,
+    beside=BESIDE,
     batch_options=batch_options,
     rules=(
         NoEffect(("base_dtype",), "the framework keeps frozen weights like the adapters"),
