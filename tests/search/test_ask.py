@@ -200,7 +200,7 @@ def test_what_a_failed_search_has_left_is_no_answer_to_the_next(
     with pytest.raises(RuntimeError, match="once"):
         search(PLAN, LITTLE, judge=judge)
     monkeypatch.setattr(worker, "rows_of", own)
-    small = Wish(goal="fastest", free=("offload", "logits", "enforce_eager", "empty_cache"))
+    small = Wish(goal="fastest", free=("offload", "logits", "enforce_eager", "sharding"))
     found, here = search(PLAN, small, judge=judge), search(PLAN, small)
     assert found.recommendations == here.recommendations and found.front == here.front
     judge.alive().end()

@@ -20,7 +20,8 @@ def _lost(folder: TrialFolder) -> TrialResult:
     if folder.request().ray:  # its job goes on without it
         from planner.trial.cluster.dispatch import abandon
 
-        children[f"the end of {folder.identifier}"] = abandon(folder)
+        ends = abandon(folder)
+        children[f"{folder.identifier} is ended by {ends.pid}"] = ends
     return folder.lost()
 
 
