@@ -50,7 +50,7 @@ def test_every_executed_phase_is_what_the_closed_form_has(sharding: str, offload
 def test_gradients_that_wait_in_host_ram_are_whole_until_they_are_reduced(logits: str) -> None:
     short = {"prompt_tokens": 64, "response_tokens": 64, "micro_batch_size": 1}
     plan = Plan(**{**BASE, **short, "gpus": 2, "logits": logits}, sharding="fsdp2", offload="all")
-    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    found = answer(plan, execute({"plan": plan.model_dump()}))
     apart = {one.phase: one.difference for one in found.comparisons}
     for phase in ("policy forward", "policy backward"):
         assert apart[phase] == pytest.approx(0, abs=1e-3), phase

@@ -183,7 +183,7 @@ def test_where_trl_stops_our_step_runs_and_the_answer_says_so(
 
     monkeypatch.setattr(step, "execute", stops)
     plan = Plan(**{**BASE, **WHOLE, "method": "sft", **AUTOCAST})
-    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"])
+    found = answer(plan, worker.execute({"plan": plan.model_dump()}))
     assert found.standing.ran == dry_run_to_json(found)["dry_run"]["ran"] == OURS
     assert "KeyError" in found.notes[0] and not found.errors
 
