@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,8 +71,9 @@ class JobRequest(Strict):
 
 
 class JobResult(Strict):
-    """What every job ends with, in whatever way."""
+    """What every job ends with, in whatever way; the first field says which shape this is."""
 
+    v: Literal[1] = 1
     id: Identifier
     status: Line
     reason: Text = ""

@@ -84,7 +84,6 @@ class Provenance(Strict):
 class SamplingResult(JobResult):
     """One run."""
 
-    v: Literal[1] = 1
     status: Status
     request: SamplingRequest
     provenance: Provenance | None = None

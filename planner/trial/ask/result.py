@@ -148,7 +148,6 @@ class OutOfMemory(Strict):
 class TrialResult(JobResult):
     """One trial, finished in whatever way."""
 
-    v: Literal[1] = 1
     source: Literal["trial"] = "trial"
     status: Status
     created: Annotated[str, AfterValidator(_instant)]
