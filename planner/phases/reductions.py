@@ -162,8 +162,7 @@ def root_gradients(
     )
 
 
-@once
-def last_gradient(scene: Scene, role: Role, elements: int) -> Term:
+def last_gradient(scene: Scene, role: Role, elements: Num) -> Term:
     """A unit's last gradient, which a loop of FSDP names until its reduction has an output.
 
     torch 2.13 ``_fsdp_collectives.py``, ``foreach_reduce``: the loop runs where several GPUs share.
