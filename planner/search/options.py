@@ -101,11 +101,11 @@ class _Maker:
             trainer=(
                 *(self.finetuning(), self.state(), self.activations(), self.losses()),
                 *(self.optimizers(), self.references(), *map(self.values, OWN)),
-                *(self.listed(name, ROWS[name].tried) for name in TRIED if name in TRAINER),
+                *(self.listed(name, ROWS[name].search_values) for name in TRIED if name in TRAINER),
             ),
             engine=(
                 self.listed("rollout_tensor_parallel", self.tensor_parallel()),
-                *(self.listed(name, ROWS[name].tried) for name in TRIED if name in ENGINE),
+                *(self.listed(name, ROWS[name].search_values) for name in TRIED if name in ENGINE),
             ),
             scenario=scenario,
             trainer_sizes=self.trainer_sizes(scenario),

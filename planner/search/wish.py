@@ -70,7 +70,7 @@ _GOALS = (
 GOALS: Mapping[str, Goal] = {goal.name: goal for goal in _GOALS}
 """Every goal, in the order a page lists them."""
 
-TRIED = tuple(name for name, row in ROWS.items() if row.tried)
+TRIED = tuple(name for name, row in ROWS.items() if row.search_values)
 """Fields whose row lists the values that are worth a try, each by itself."""
 OWN = tuple(field for method in methods().values() for field in method.searched)
 """Fields of one method each, which change nothing in others."""

@@ -26,14 +26,14 @@ class Row:
 
     more: str = ""
     """What its help says after the description: what that presumes."""
-    said: str = ""
+    label_in_sentences: str = ""
     """The label in a sentence, where nothing beside it says what it is of."""
     unit: str = ""
     empty: str = ""
     """What an empty input means, whose value is then 0."""
-    called: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    choice_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """What a value is called where its own word is no reader's."""
-    names: str = ""
+    synonyms: str = ""
     """What else people type to find it."""
     page: tuple[str, int] = ("", 0)
     """Group of the sidebar and place in it; empty without an input of its own."""
@@ -43,13 +43,13 @@ class Row:
     """First version of links that has it."""
     only_time: bool = False
     """No GPU memory follows from it, which a test holds."""
-    idle: tuple[Idle, ...] = ()
+    no_effect: tuple[Idle, ...] = ()
     """Where it changes nothing, as far as other fields tell."""
     refused: tuple[Refusal, ...] = ()
     """What cannot be, as far as other fields tell."""
     not_modelled: Refusal | None = None
     """What is not modelled yet whatever else a plan has: asked of a value alone, too."""
-    meanwhile: str = ""
+    alternative: str = ""
     """What somebody is told who looks for it and cannot plan it, and what to do instead."""
     moves: str = ""
     """Which way the figures go that an answer without its value leaves out."""
@@ -57,7 +57,7 @@ class Row:
     """What ran instead where no step executes it: the default."""
     not_exported: str = ""
     """Why no script has it."""
-    tried: tuple[Any, ...] = ()
+    search_values: tuple[Any, ...] = ()
     """Values that a search tries, each by itself."""
     in_place_of: str = ""
     """Of a method's own field: the shared one that it stands for."""

@@ -48,7 +48,7 @@ def called(field: str, value: str) -> str:
         return (owner.variations[value] if owner else methods()[value]).label
     if field == "framework":
         return framework_named(value).label
-    return ROWS[field].called.get(value, value)
+    return ROWS[field].choice_labels.get(value, value)
 
 
 @cache

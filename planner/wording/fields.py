@@ -43,7 +43,7 @@ def label(name: str) -> str:
 def short_label(name: str) -> str:
     """The label without its unit, for sentences."""
     info = Plan.model_fields.get(name)
-    said = (_word(name).label or ROWS[name].said or info.title) if info else None
+    said = (_word(name).label or ROWS[name].label_in_sentences or info.title) if info else None
     return said or name.replace("_", " ").capitalize()
 
 

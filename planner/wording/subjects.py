@@ -190,14 +190,14 @@ def subjects() -> tuple[Subject, ...]:
     """Everything that can be found, fields first, in the order of the plan."""
     return (
         *(
-            Subject(name, "", row.names, f"{meaning(name)} {NO_MEMORY * row.only_time}")
+            Subject(name, "", row.synonyms, f"{meaning(name)} {NO_MEMORY * row.only_time}")
             for name, row in ROWS.items()
             if row.page[0] or name not in PlanFields.model_fields
         ),
         *(
-            Subject(name, Plan.model_fields[name].title or name, row.names, row.meanwhile, True)
-            for name, row in ROWS.items()
-            if row.meanwhile
+            Subject(name, info.title or name, ROWS[name].synonyms, ROWS[name].alternative, True)
+            for name, info in Plan.model_fields.items()
+            if ROWS[name].alternative
         ),
         *OTHERS,
     )
@@ -233,7 +233,7 @@ def _score(name: str, asked: str) -> float:
 def _names(subject: Subject) -> tuple[str, ...]:
     info = Plan.model_fields.get(subject.key)
     label = subject.title or (info and info.title) or short_label(subject.key)
-    said = ROWS[subject.key].said if info else ""
+    said = ROWS[subject.key].label_in_sentences if info else ""
     shorts = (option.rpartition(".")[2] for option in options(subject).values())
     every = (label, said, subject.key, *subject.names.split(","), *shorts)
     return tuple(filter(None, map(_plain, every)))

@@ -58,7 +58,7 @@ def test_a_name_of_two_things_finds_both() -> None:
 def test_every_input_can_be_found_and_every_name_is_of_one() -> None:
     found = {one.key for one in subjects.subjects()}
     assert IN_SIGHT | {name for group in GROUPS for name in group.fields} <= found
-    assert {name for name, row in ROWS.items() if row.names or row.only_time} <= found
+    assert {name for name, row in ROWS.items() if row.synonyms or row.only_time} <= found
     for framework in frameworks().values():
         assert {*framework.words, *framework.beside} <= found
     assert len({one.key for one in OTHERS}) == len(OTHERS)

@@ -54,7 +54,7 @@ REFUSED = tuple(Rule(name, *each) for name, row in ROWS.items() for each in row.
 """What no plan can be, as far as its fields tell."""
 
 
-ENGINE_FIELDS = tuple(name for name, row in ROWS.items() if NO_ENGINE in row.idle)
+ENGINE_FIELDS = tuple(name for name, row in ROWS.items() if NO_ENGINE in row.no_effect)
 
 MOVES: Mapping[str, str] = {
     "preset": ANOTHER,
@@ -63,5 +63,5 @@ MOVES: Mapping[str, str] = {
 """Which way a field moves the figures that is left out of an answer, since it is refused."""
 NOT_KNOWN = "which way it would move the figures is not known"
 
-IDLE = tuple(NoEffect((name,), *why) for name, row in ROWS.items() for why in row.idle)
+IDLE = tuple(NoEffect((name,), *why) for name, row in ROWS.items() for why in row.no_effect)
 """What changes nothing where other fields say so."""

@@ -33,7 +33,7 @@ class BatchFields(BaseModel):
         64,
         "Prompts per step",
         "Prompts of one step, over all GPUs.",
-        names="batch size, global batch, train batch",
+        synonyms="batch size, global batch, train batch",
         page=IN_SIGHT,
     )
     responses_per_prompt: Count = field(
@@ -41,7 +41,7 @@ class BatchFields(BaseModel):
         "Responses/prompt",
         "Responses sampled for each prompt.",
         more="They form the group whose rewards GRPO, RLOO and Intuitor compare.",
-        names="group size, n, num generations, rollouts",
+        synonyms="group size, n, num generations, rollouts",
         page=IN_SIGHT,
     )
     prompts_per_update: Count = field(
@@ -50,7 +50,7 @@ class BatchFields(BaseModel):
         "Prompts of one optimizer step.",
         more="The number of prompts in a step is a multiple of the mini-batch.",
         unit="prompts",
-        names="mini-batch, gradient accumulation, off-policy updates",
+        synonyms="mini-batch, gradient accumulation, off-policy updates",
         page=("batch", 10),
         refused=(
             (
@@ -81,9 +81,9 @@ class BatchFields(BaseModel):
         more="A smaller micro-batch with more gradient accumulation takes less memory and gives "
         "the same result.",
         unit="sequences per GPU",
-        names="batch per GPU, per device batch, gradient accumulation",
+        synonyms="batch per GPU, per device batch, gradient accumulation",
         page=("batch", 20),
-        idle=(BY_BUDGET,),
+        no_effect=(BY_BUDGET,),
         refused=(
             (
                 lambda p: (
@@ -103,7 +103,7 @@ class BatchFields(BaseModel):
         more="For the forwards that compute log-probs of the old policy and of the reference.",
         unit="sequences per GPU",
         page=("batch", 30),
-        idle=(BY_BUDGET,),
+        no_effect=(BY_BUDGET,),
     )
     max_tokens_per_micro_batch: CountOrNone = field(
         0,
@@ -111,7 +111,7 @@ class BatchFields(BaseModel):
         "Token budget of a micro-batch (dynamic batching); 0: off.",
         more="Dynamic batching: a micro-batch takes as many sequences as fit in this budget.",
         empty="off",
-        names="dynamic batch, token budget, packing",
+        synonyms="dynamic batch, token budget, packing",
         page=("batch", 40),
         step=1024,
     )
@@ -120,9 +120,9 @@ class BatchFields(BaseModel):
         "Prompt",
         "Longest prompt.",
         more="Memory is planned for the longest prompt.",
-        said="Prompt length",
+        label_in_sentences="Prompt length",
         unit="tokens",
-        names="prompt length, input length, context length",
+        synonyms="prompt length, input length, context length",
         page=IN_SIGHT,
         step=128,
     )
@@ -133,13 +133,13 @@ class BatchFields(BaseModel):
         more="As logged: prompt_length/mean (verl). The step time depends on this mean where "
         "prompts are not padded: in packed rows, and in an engine. Memory stays planned for the "
         "longest prompt.",
-        said="Mean prompt length",
+        label_in_sentences="Mean prompt length",
         unit="tokens",
         empty="same as max",
         page=("batch", 60),
         step=16,
         since=8,
-        idle=(
+        no_effect=(
             (
                 "padded prompts are planned at the limit, and no rollout samples from shorter ones",
                 lambda plan: plan.batch_shape == "padded" and plan.rollout == "none",
@@ -167,9 +167,9 @@ class BatchFields(BaseModel):
         "Response",
         "Longest response.",
         more="Memory is planned for the longest response.",
-        said="Response length",
+        label_in_sentences="Response length",
         unit="tokens",
-        names="response length, max tokens, completion length, context length, CoT, long tail, "
+        synonyms="response length, max tokens, completion length, context length, CoT, long tail, "
         "length histogram",
         page=IN_SIGHT,
         step=512,
@@ -181,7 +181,7 @@ class BatchFields(BaseModel):
         unit="tokens",
         page=("batch", 70),
         step=512,
-        idle=(
+        no_effect=(
             ("nothing is generated", lambda plan: plan.rollout == "none"),
             ("nothing is validated", lambda plan: plan.eval_steps == 0),
         ),
@@ -195,8 +195,9 @@ class BatchFields(BaseModel):
             "Turns",
             "Set turns to 1 and response_tokens to the whole conversation's.",
         ),
-        names="turns, multi-turn, tools, tool calls, agent, agentic, environment, search, sandbox",
-        meanwhile="Headroom plans one response per prompt, without turns or waiting for tools. "
+        synonyms="turns, multi-turn, tools, tool calls, agent, agentic, environment, search, "
+        "sandbox",
+        alternative="Headroom plans one response per prompt, without turns or waiting for tools. "
         "Meanwhile set the response's length to the length of the whole conversation, tool output "
         "included, and Seconds per reward to the time that the tools take.",
         moves="a conversation would be longer than one response, so activations, KV cache and "
@@ -208,7 +209,7 @@ class BatchFields(BaseModel):
         "Rows without padding, padded rows, or one packed row.",
         more="padded: shorter sequences are filled up and masked. packed: sequences stand in one "
         "row without filling. full: all have the same length.",
-        names="remove padding, packing, varlen, sequence packing",
+        synonyms="remove padding, packing, varlen, sequence packing",
         page=("batch", 50),
         refused=(
             (
@@ -222,7 +223,7 @@ class BatchFields(BaseModel):
         "",
         "Response lengths",
         "How long responses are; empty: all have the longest length.",
-        idle=(ONE_LENGTH,),
+        no_effect=(ONE_LENGTH,),
         refused=(
             (
                 lambda p: p.length_distribution != "" and p.batch_shape == "full",

@@ -23,7 +23,7 @@ class ComputeFields(BaseModel):
         "Recompute layers in the backward instead of keeping them.",
         more="full keeps one tensor per layer and computes the rest again: about a third more "
         "time in the backward.",
-        names="activation checkpointing, recompute, recomputation",
+        synonyms="activation checkpointing, recompute, recomputation",
         page=("savers", 10),
         moves="activations would lie between those of none and of full",
         not_modelled=(
@@ -39,12 +39,12 @@ class ComputeFields(BaseModel):
         more="eager stores a score for every pair of tokens; the others never do. "
         "FlashAttention-3 runs on Hopper, is faster than FlashAttention-2 and keeps as much for "
         "the backward.",
-        called={
+        choice_labels={
             "sdpa": "SDPA",
             "flash": "FlashAttention-2",
             "flash_attention_3": "FlashAttention-3",
         },
-        names="FlashAttention, SDPA, FA2, FA3, eager",
+        synonyms="FlashAttention, SDPA, FA2, FA3, eager",
         page=("savers", 40),
         refused=(
             (
@@ -60,13 +60,13 @@ class ComputeFields(BaseModel):
         "How the loss computes logits over the vocabulary.",
         more="full: logits of all tokens. response: of response tokens only. chunked: a slice of "
         "tokens at a time. fused: fused linear cross-entropy, which never stores the logits whole.",
-        called={
+        choice_labels={
             "full": "full logits",
             "response": "logits of the response",
             "chunked": "chunked",
             "fused": "fused linear cross-entropy",
         },
-        names="cross-entropy, fused linear cross-entropy, chunked loss, vocabulary, LM head",
+        synonyms="cross-entropy, fused linear cross-entropy, chunked loss, vocabulary, LM head",
         page=("savers", 50),
     )
     chunk_tokens: Tokens = field(
@@ -109,8 +109,8 @@ class ComputeFields(BaseModel):
         "Whether the KL term is in the loss or in the reward.",
         more="Keeps the policy near the model it started from (the reference): in the loss, or "
         "taken off the reward.",
-        called={"loss": "in the loss", "reward": "in the reward"},
-        names="beta, KL coefficient, KL loss, reference penalty",
+        choice_labels={"loss": "in the loss", "reward": "in the reward"},
+        synonyms="beta, KL coefficient, KL loss, reference penalty",
         page=("roles", 10),
     )
     entropy: bool = field(
@@ -124,7 +124,7 @@ class ComputeFields(BaseModel):
         False,
         "torch.compile",
         "torch.compile of each layer.",
-        names="torch compile, inductor",
+        synonyms="torch compile, inductor",
         page=("savers", 90),
         not_run="Layers ran eagerly; compiled layers keep less.",
     )
@@ -135,7 +135,7 @@ class ComputeFields(BaseModel):
         more="TRL's use_liger_kernel, verl's use_liger: norms, rotation and the gated MLP in "
         "Triton, which keep fewer activations. Liger does not change the loss, which stays the "
         "framework's own.",
-        names="Liger kernel, Triton kernels",
+        synonyms="Liger kernel, Triton kernels",
         page=("savers", 80),
         refused=(
             (
@@ -171,7 +171,7 @@ class ComputeFields(BaseModel):
         "step by other GPUs where responses are sampled. cached-activations: so the last hidden "
         "states; the loss runs them through the reference's head. dual-output: one forward, in "
         "which every layer runs with LoRA and without.",
-        called={
+        choice_labels={
             "copy": "copy of the model",
             "offloaded": "copy, offloaded",
             "adapter-disabled": "adapter disabled",
@@ -180,7 +180,7 @@ class ComputeFields(BaseModel):
             "cached-activations": "cached activations",
             "dual-output": "dual output",
         },
-        names="ref model, reference policy",
+        synonyms="ref model, reference policy",
         page=("roles", 30),
         refused=(
             (
@@ -211,7 +211,7 @@ class ComputeFields(BaseModel):
         "Value model.",
         more="PPO's network that predicts rewards. shared: a second head on the policy's body, "
         "with one forward, one backward and one optimizer.",
-        names="value model, value head",
+        synonyms="value model, value head",
         page=("roles", 40),
     )
     reward: Literal["rule", "model", "remote"] = field(
@@ -219,8 +219,8 @@ class ComputeFields(BaseModel):
         "Reward",
         "Where rewards come from.",
         more="rule: code checks the answer. model: a network. remote: on other machines.",
-        called={"model": "reward model"},
-        names="reward model, verifier, rule, judge, RM",
+        choice_labels={"model": "reward model"},
+        synonyms="reward model, verifier, rule, judge, RM",
         page=("roles", 60),
     )
     reward_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = field(
@@ -229,11 +229,11 @@ class ComputeFields(BaseModel):
         "Seconds to compute one response's reward, by rule or remotely.",
         more="Time that a rule or another machine takes to score one response.",
         empty="no time",
-        names="tool time, sandbox, reward latency",
+        synonyms="tool time, sandbox, reward latency",
         page=("roles", 80),
         since=5,
         only_time=True,
-        idle=(NO_REWARD_TIME,),
+        no_effect=(NO_REWARD_TIME,),
     )
     reward_concurrency: Count = field(
         1,
@@ -242,7 +242,7 @@ class ComputeFields(BaseModel):
         page=("roles", 90),
         since=5,
         only_time=True,
-        idle=(
+        no_effect=(
             NO_REWARD_TIME,
             ("rewards take no time", lambda plan: plan.reward_seconds == 0),
         ),
@@ -254,9 +254,9 @@ class ComputeFields(BaseModel):
         more="DAPO throws away groups whose rewards are all equal and samples others in their "
         "place: 3 means that three times as many responses are sampled as are trained on. Dynamic "
         "sampling takes time and money, not memory.",
-        names="DAPO, dynamic sampling, filter groups, resampling",
+        synonyms="DAPO, dynamic sampling, filter groups, resampling",
         page=("rollout", 160),
         since=5,
         only_time=True,
-        idle=(("no responses are sampled", lambda plan: plan.rollout in UNSAMPLED),),
+        no_effect=(("no responses are sampled", lambda plan: plan.rollout in UNSAMPLED),),
     )

@@ -68,14 +68,14 @@ def adapted(plan: Any) -> bool:
     return plan.finetuning in ("lora", "qlora")
 
 
-def not_yet(name: str, said: str, fix: str = "Set it to 1.") -> dict[str, Any]:
+def not_yet(name: str, label: str, fix: str = "Set it to 1.") -> dict[str, Any]:
     """Of a number's row, where no more than 1 is modelled yet, and no script has it.
 
-    ``said`` is what sentences call it.
+    ``label`` is what sentences call it.
     """
     return {
-        "said": said,
+        "label_in_sentences": label,
         "not_modelled": (lambda plan: getattr(plan, name) != 1, f"{name} above 1 {NOT_YET}", fix),
-        "idle": (("it is not modelled yet", lambda plan: True),),
+        "no_effect": (("it is not modelled yet", lambda plan: True),),
         "not_exported": "The script trains data-parallel only, with one turn.",
     }

@@ -37,7 +37,7 @@ class MachineFields(BaseModel):
         "Hub id of the policy's model.",
         more="Type or paste any Hub id; where the Hub is out of reach, “Other model…” takes the "
         "model's config.json.",
-        names="hub id, hugging face, config.json, checkpoint, llm",
+        synonyms="hub id, hugging face, config.json, checkpoint, llm",
         page=IN_SIGHT,
         moves=ANOTHER,
     )
@@ -53,7 +53,7 @@ class MachineFields(BaseModel):
         more="A Hub id of the catalog.",
         empty="same as policy",
         page=("roles", 50),
-        idle=(("the critic shares the policy's body", lambda plan: plan.critic == "shared"),),
+        no_effect=(("the critic shares the policy's body", lambda plan: plan.critic == "shared"),),
     )
     reward_model: Name = field(
         "",
@@ -62,7 +62,7 @@ class MachineFields(BaseModel):
         more="A Hub id of the catalog.",
         empty="same as policy",
         page=("roles", 70),
-        idle=(("no reward model runs here", lambda plan: plan.reward != "model"),),
+        no_effect=(("no reward model runs here", lambda plan: plan.reward != "model"),),
     )
     method: str = field(
         "",
@@ -74,7 +74,8 @@ class MachineFields(BaseModel):
         "and REINFORCE++ compares the answers of the whole batch. Intuitor is GRPO with the "
         "model's own certainty as reward. Variations of GRPO are in this list by their own names: "
         "DAPO, Dr. GRPO, GSPO and CISPO.",
-        names="algorithm, GRPO, PPO, DPO, RLOO, REINFORCE++, DAPO, GSPO, Dr. GRPO, SFT, Intuitor",
+        synonyms="algorithm, GRPO, PPO, DPO, RLOO, REINFORCE++, DAPO, GSPO, Dr. GRPO, SFT, "
+        "Intuitor",
         page=IN_SIGHT,
         moves=ANOTHER,
     )
@@ -94,7 +95,7 @@ class MachineFields(BaseModel):
         "Software that runs the step.",
         more="Switching fills in the new framework's defaults for every setting that you did not "
         "choose, and says what changed.",
-        names="TRL, verl, PyTorch, trainer, library",
+        synonyms="TRL, verl, PyTorch, trainer, library",
         page=IN_SIGHT,
         moves=ANOTHER,
     )
@@ -116,7 +117,7 @@ class MachineFields(BaseModel):
         "GPU type: a key of the catalog, or custom.",
         more="Capacity is what the driver reports, never the seller's figure: “80 GB” is a name. "
         "Cards marked unsupported can be planned by typing in their usable bytes.",
-        names="card, H100, A100, H200, 4090, accelerator, VRAM",
+        synonyms="card, H100, A100, H200, 4090, accelerator, VRAM",
         page=IN_SIGHT,
         moves=ANOTHER,
     )
@@ -131,17 +132,17 @@ class MachineFields(BaseModel):
         "Count",
         "GPUs in all.",
         more="GPUs of a separate engine are included.",
-        said="Number of GPUs",
-        names="GPU count, world size, number of cards",
+        label_in_sentences="Number of GPUs",
+        synonyms="GPU count, world size, number of cards",
         page=IN_SIGHT,
     )
     gpus_per_node: Annotated[int, Field(ge=1, le=128)] = field(
         8,
         "GPUs per node",
         "GPUs of one node.",
-        names="nodes, multi-node, nnodes, machines",
+        synonyms="nodes, multi-node, nnodes, machines",
         page=("hardware", 40),
-        idle=(("there is one GPU", lambda plan: plan.gpus == 1),),
+        no_effect=(("there is one GPU", lambda plan: plan.gpus == 1),),
         refused=(
             (
                 lambda p: (p.gpus > p.gpus_per_node) & (p.gpus % p.gpus_per_node != 0),
@@ -156,7 +157,7 @@ class MachineFields(BaseModel):
         "Host RAM of a node in bytes; 0: unknown.",
         unit="GiB",
         empty="unknown",
-        names="CPU memory, system RAM, host memory",
+        synonyms="CPU memory, system RAM, host memory",
         page=("hardware", 50),
     )
     disk_bytes_per_second: Bytes = field(
@@ -178,7 +179,7 @@ class MachineFields(BaseModel):
         more="ddp: every GPU holds everything. fsdp2, zero3: weights, gradients and optimizer "
         "state are spread, layers are gathered when needed. zero1 spreads the optimizer, zero2 "
         "gradients too.",
-        called={
+        choice_labels={
             "ddp": "DDP",
             "zero1": "ZeRO-1",
             "zero2": "ZeRO-2",
@@ -186,7 +187,7 @@ class MachineFields(BaseModel):
             "fsdp1": "FSDP1",
             "fsdp2": "FSDP2",
         },
-        names="FSDP, FSDP2, ZeRO, ZeRO-3, DeepSpeed, DDP, data parallel",
+        synonyms="FSDP, FSDP2, ZeRO, ZeRO-3, DeepSpeed, DDP, data parallel",
         page=("hardware", 10),
         moves="weights, gradients and optimizer state of a GPU would be of another size",
         refused=(
@@ -208,9 +209,9 @@ class MachineFields(BaseModel):
         "GPUs that share one copy of the training state; 0: all.",
         unit="GPUs",
         empty="all",
-        names="HSDP, hybrid sharding, fsdp size",
+        synonyms="HSDP, hybrid sharding, fsdp size",
         page=("hardware", 20),
-        idle=(("nothing is sharded", lambda plan: sharding_of(plan).replicated),),
+        no_effect=(("nothing is sharded", lambda plan: sharding_of(plan).replicated),),
         refused=(
             (
                 lambda p: (p.shard_size != 0) & (p.shard_size > data_parallel(p)),
@@ -230,17 +231,17 @@ class MachineFields(BaseModel):
         True,
         "Reshard after forward",
         "Free gathered weights after each layer's forward (ZeRO-3).",
-        names="ZeRO-3, full shard",
+        synonyms="ZeRO-3, full shard",
         page=("hardware", 30),
-        idle=(("only FSDP reshards", lambda plan: not sharding_of(plan).fsdp),),
+        no_effect=(("only FSDP reshards", lambda plan: not sharding_of(plan).fsdp),),
     )
     tensor_parallel: Count = field(
         1,
         "Tensor parallel training (Megatron)",
         "GPUs one layer is split over in training.",
         **not_yet("tensor_parallel", "Tensor parallel"),
-        names="TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
-        meanwhile="Headroom cannot plan training split by tensor parallelism yet. "
+        synonyms="TP, tensor parallel, Megatron, Megatron-Core, mcore, sequence parallel, SP",
+        alternative="Headroom cannot plan training split by tensor parallelism yet. "
         + FSDP_INSTEAD,
         moves="weights, gradients and activations of a GPU would be smaller; collectives would "
         "add time",
@@ -250,8 +251,8 @@ class MachineFields(BaseModel):
         "Pipeline parallel training (Megatron)",
         "Stages the layers are split into.",
         **not_yet("pipeline_parallel", "Pipeline parallel"),
-        names="PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
-        meanwhile=f"Headroom cannot plan pipeline stages yet. {FSDP_INSTEAD}",
+        synonyms="PP, pipeline parallel, Megatron, stages, virtual pipeline, 3D parallelism",
+        alternative=f"Headroom cannot plan pipeline stages yet. {FSDP_INSTEAD}",
         moves="weights, gradients and optimizer state of a GPU would be smaller; the first stage "
         "would keep activations of several micro-batches, and bubbles would add time",
     )
@@ -260,8 +261,8 @@ class MachineFields(BaseModel):
         "Sequence and context parallel training",
         "GPUs one sequence is split over.",
         **not_yet("context_parallel", "Context parallel"),
-        names="Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
-        meanwhile="Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the "
+        synonyms="Ulysses, CP, SP, context parallel, sequence parallel, ring attention",
+        alternative="Headroom cannot plan a sequence split over GPUs yet. Meanwhile plan the "
         "sequence unsplit, with full gradient checkpointing: the plan's activations are then an "
         "upper limit for your run, but times differ.",
         moves="activations of a GPU would be smaller; exchanged keys and values would add time",
@@ -271,8 +272,8 @@ class MachineFields(BaseModel):
         "Expert parallel training",
         "GPUs the experts are split over.",
         **not_yet("expert_parallel", "Expert parallel"),
-        names="EP, expert parallel, MoE parallelism, DeepEP",
-        meanwhile="Headroom cannot plan training with experts spread over GPUs yet. "
+        synonyms="EP, expert parallel, MoE parallelism, DeepEP",
+        alternative="Headroom cannot plan training with experts spread over GPUs yet. "
         + FSDP_INSTEAD,
         moves="experts' weights, gradients and optimizer state of a GPU would be smaller; sending "
         "tokens to them would add time",

@@ -24,22 +24,22 @@ class RolloutFields(BaseModel):
         "What generates the responses.",
         more="vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "
         "transformers' generate.",
-        called={
+        choice_labels={
             "in-graph": "in the graph",
             "hf": "Transformers' generate",
             "vllm-colocated": "vLLM, colocated",
             "vllm-separate": "vLLM, GPUs of its own",
         },
-        names="vLLM, engine, colocate, generation, inference, HF generate, SGLang",
+        synonyms="vLLM, engine, colocate, generation, inference, HF generate, SGLang",
         page=("rollout", 10),
     )
     rollout_gpus: CountOrNone = field(
         0,
         "GPUs of the engine",
         "GPUs reserved for a separate engine.",
-        names="separate engine, disaggregated, dedicated rollout GPUs",
+        synonyms="separate engine, disaggregated, dedicated rollout GPUs",
         page=("rollout", 30),
-        idle=(NOT_SEPARATE,),
+        no_effect=(NOT_SEPARATE,),
         refused=(
             (
                 lambda p: (p.rollout_gpus >= p.gpus) & (p.rollout_gpus > 0),
@@ -64,11 +64,11 @@ class RolloutFields(BaseModel):
         "Whether a separate engine generates while the trainer trains.",
         more="With one step off policy, engine and trainer work at the same time on successive "
         "batches. Asynchronously, the engine also does not wait for a batch to end.",
-        called={"one-step-off": "one step off policy"},
-        names="async, one-step off-policy, staleness",
+        choice_labels={"one-step-off": "one step off policy"},
+        synonyms="async, one-step off-policy, staleness",
         page=("rollout", 40),
         since=5,
-        idle=(NOT_SEPARATE,),
+        no_effect=(NOT_SEPARATE,),
         refused=(
             (
                 lambda p: p.rollout_overlap != "synchronous" and p.rollout != "vllm-separate",
@@ -82,9 +82,9 @@ class RolloutFields(BaseModel):
         "Tensor parallel size",
         "GPUs one engine is split over.",
         more="GPUs of one engine.",
-        names="TP, tensor parallel, vLLM TP",
+        synonyms="TP, tensor parallel, vLLM TP",
         page=("rollout", 50),
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
         refused=(
             (
                 lambda p: (
@@ -109,40 +109,40 @@ class RolloutFields(BaseModel):
         "Share of a GPU's memory that the engine reserves.",
         more="Share of the GPU that vLLM reserves: weights, working memory, and the rest as KV "
         "cache (keys and values of tokens already processed). Between 0 and 1.",
-        names="KV cache size, vLLM memory, engine memory",
+        synonyms="KV cache size, vLLM memory, engine memory",
         page=("rollout", 20),
         step=0.05,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = field(
         2,
         "Sleep level",
         "What the engine frees while the trainer works: nothing at level 0, weights and KV cache "
         "at levels 1 and 2.",
-        names="sleep mode, free cache engine, wake up",
+        synonyms="sleep mode, free cache engine, wake up",
         page=("rollout", 60),
-        idle=(
+        no_effect=(
             ("no engine shares the trainer's GPUs", lambda plan: plan.rollout != "vllm-colocated"),
         ),
-        tried=(2, 1, 0),
+        search_values=(2, 1, 0),
     )
     max_num_seqs: Count = field(
         256,
         "Max sequences",
         "Sequences that vLLM decodes at once.",
-        names="concurrency, decode batch",
+        synonyms="concurrency, decode batch",
         page=("rollout", 70),
         step=32,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     max_num_batched_tokens: Count = field(
         8192,
         "Max batched tokens",
         "Tokens of one engine forward.",
-        names="chunked prefill, prefill",
+        synonyms="chunked prefill, prefill",
         page=("rollout", 80),
         step=1024,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     enforce_eager: bool = field(
         False,
@@ -150,10 +150,10 @@ class RolloutFields(BaseModel):
         "Engine without CUDA graphs.",
         more="CUDA graphs replay recorded kernels, so decoding is faster, and keep their buffers "
         "in memory.",
-        names="CUDA graphs, cudagraph",
+        synonyms="CUDA graphs, cudagraph",
         page=("rollout", 100),
-        idle=(NO_ENGINE,),
-        tried=(False, True),
+        no_effect=(NO_ENGINE,),
+        search_values=(False, True),
     )
     async_scheduling: bool = field(
         True,
@@ -163,17 +163,17 @@ class RolloutFields(BaseModel):
         "since 0.14. With this off, or in older engines, host and GPU take turns at every token.",
         page=("rollout", 110),
         since=7,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     kv_cache_dtype: Literal["auto", "fp8"] = field(
         "auto",
         "KV cache",
         "Dtype of the KV cache.",
         more="fp8 halves the memory of each token.",
-        called={"auto": "compute dtype"},
-        names="KV cache, fp8 KV",
+        choice_labels={"auto": "compute dtype"},
+        synonyms="KV cache, fp8 KV",
         page=("rollout", 120),
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     rollout_quantization: Literal["none", "fp8"] = field(
         "none",
@@ -182,11 +182,11 @@ class RolloutFields(BaseModel):
         more="fp8 (verl's rollout.quantization): the engine's layers have weights of one byte, "
         "which it reads and multiplies faster; embeddings and head stay. The engine then samples "
         "with weights that differ from the trained ones.",
-        called={"none": "none: the compute dtype"},
-        names="fp8 rollout, quantized inference",
+        choice_labels={"none": "none: the compute dtype"},
+        synonyms="fp8 rollout, quantized inference",
         page=("rollout", 130),
         since=6,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
         refused=(
             (
                 lambda p: p.rollout_quantization == "fp8" and not half(p),
@@ -201,10 +201,10 @@ class RolloutFields(BaseModel):
         "Each of an engine's GPUs has whole experts, not a slice of every expert.",
         more="vLLM's enable_expert_parallel, verl's rollout.expert_parallel_size: each of an "
         "engine's GPUs has some experts whole, where it otherwise has a slice of every one.",
-        names="EP, expert parallel, MoE",
+        synonyms="EP, expert parallel, MoE",
         page=("rollout", 90),
         since=7,
-        idle=(
+        no_effect=(
             NO_ENGINE,
             ("each engine has one GPU", lambda plan: plan.rollout_tensor_parallel == 1),
         ),
@@ -217,10 +217,10 @@ class RolloutFields(BaseModel):
         "buckets of this size, one beside the trainer, and three on each GPU of a separate engine.",
         unit="GiB",
         empty="framework's own",
-        names="weight sync, update weights bucket",
+        synonyms="weight sync, update weights bucket",
         page=("rollout", 140),
         since=7,
-        idle=(NO_ENGINE,),
+        no_effect=(NO_ENGINE,),
     )
     empty_cache: Literal["never", "between-phases", "every-step"] = field(
         "never",
@@ -228,8 +228,8 @@ class RolloutFields(BaseModel):
         "When cached memory is returned to the driver.",
         more="PyTorch caches freed memory for reuse; until that memory is returned, the driver "
         "counts it as used.",
-        called={"between-phases": "between phases", "every-step": "every step"},
-        names="empty cache, fragmentation",
+        choice_labels={"between-phases": "between phases", "every-step": "every step"},
+        synonyms="empty cache, fragmentation",
         page=("savers", 100),
     )
     expandable_segments: bool = field(
@@ -237,7 +237,7 @@ class RolloutFields(BaseModel):
         "Expandable segments",
         "Allocator grows segments in place.",
         more="PYTORCH_ALLOC_CONF; less fragmentation.",
-        names="fragmentation, PYTORCH_CUDA_ALLOC_CONF, allocator",
+        synonyms="fragmentation, PYTORCH_CUDA_ALLOC_CONF, allocator",
         page=("savers", 110),
     )
     steps: Count = field(
@@ -256,7 +256,7 @@ class RolloutFields(BaseModel):
         "written; the run's time and cost include this wait.",
         unit="steps",
         empty="never",
-        names="checkpoint, save frequency",
+        synonyms="checkpoint, save frequency",
         page=("money", 20),
         since=6,
     )
@@ -270,7 +270,7 @@ class RolloutFields(BaseModel):
         empty="never",
         page=("money", 30),
         since=6,
-        idle=(NOT_SAMPLED,),
+        no_effect=(NOT_SAMPLED,),
     )
     validation_responses: CountOrNone = field(
         0,
@@ -278,11 +278,11 @@ class RolloutFields(BaseModel):
         "Responses of one validation.",
         more="The number of prompts in the validation set times the responses to each prompt.",
         empty="none",
-        names="evaluation, eval set",
+        synonyms="evaluation, eval set",
         page=("money", 40),
         since=6,
         only_time=True,
-        idle=(
+        no_effect=(
             NOT_SAMPLED,
             ("nothing is validated", lambda plan: plan.eval_steps == 0),
         ),
@@ -293,7 +293,7 @@ class RolloutFields(BaseModel):
         "USD per GPU hour; 0: the catalog's price.",
         unit="USD",
         empty="list price",
-        names="cost, dollars, spot price",
+        synonyms="cost, dollars, spot price",
         page=("money", 50),
         step=0.1,
         only_time=True,

@@ -23,8 +23,8 @@ class TrainingFields(BaseModel):
         "What is trained.",
         more="full trains every weight; LoRA trains two thin matrices (an adapter) beside each "
         "projection and leaves the weights frozen; QLoRA also stores those in 4 bits.",
-        called={"full": "Full", "lora": "LoRA", "qlora": "QLoRA"},
-        names="LoRA, QLoRA, PEFT, adapter, 4-bit, full",
+        choice_labels={"full": "Full", "lora": "LoRA", "qlora": "QLoRA"},
+        synonyms="LoRA, QLoRA, PEFT, adapter, 4-bit, full",
         page=IN_SIGHT,
         refused=(
             (
@@ -66,7 +66,7 @@ class TrainingFields(BaseModel):
         "Rank of the adapters.",
         more="The rank is the number of columns of an adapter's thin matrices.",
         page=("precision", 90),
-        idle=(ALL_TRAIN,),
+        no_effect=(ALL_TRAIN,),
     )
     lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[A-Za-z0-9_.,\-]+$")] = field(
         "all-linear",
@@ -75,7 +75,7 @@ class TrainingFields(BaseModel):
         more="all-linear, or names such as q_proj,v_proj; gate_up_proj and down_proj are all "
         "experts of a mixture.",
         page=("precision", 100),
-        idle=(ALL_TRAIN,),
+        no_effect=(ALL_TRAIN,),
     )
     lora_dropout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = field(
         0.0,
@@ -85,7 +85,7 @@ class TrainingFields(BaseModel):
         page=("precision", 110),
         step=0.05,
         since=3,
-        idle=(ALL_TRAIN,),
+        no_effect=(ALL_TRAIN,),
         refused=(
             (
                 lambda plan: adapted(plan) and plan.lora_dropout > 0 and plan.compile,
@@ -99,7 +99,7 @@ class TrainingFields(BaseModel):
         "Compute dtype",
         "Compute dtype.",
         more="bf16 and fp16 take two bytes a number, fp32 takes four.",
-        names="bf16, fp16, fp32, mixed precision",
+        synonyms="bf16, fp16, fp32, mixed precision",
         page=("precision", 10),
     )
     master_dtype: Literal["none", "fp32"] = field(
@@ -107,7 +107,7 @@ class TrainingFields(BaseModel):
         "Master weights",
         "Dtype of the weights that the optimizer updates; none: the compute dtype.",
         more="An fp32 copy keeps small updates that bf16 would round away.",
-        names="fp32 master, mixed precision",
+        synonyms="fp32 master, mixed precision",
         page=("precision", 20),
         refused=(
             (
@@ -131,7 +131,7 @@ class TrainingFields(BaseModel):
         "adapters compute in fp32.",
         page=("precision", 120),
         since=4,
-        idle=(
+        no_effect=(
             (
                 "no adapters compute in fp32",
                 lambda plan: (
@@ -162,10 +162,10 @@ class TrainingFields(BaseModel):
         more="fp32: what adapters leave alone is loaded in fp32 and computed with in half "
         "precision. With QLoRA that is what peft's prepare_model_for_kbit_training does to "
         "embeddings, norms and the head.",
-        called={"compute": "compute dtype"},
+        choice_labels={"compute": "compute dtype"},
         page=("precision", 30),
         since=4,
-        idle=(
+        no_effect=(
             ("no weights are frozen below adapters", lambda plan: plan.finetuning == "full"),
             ("dtype is fp32 already", lambda plan: plan.dtype == "fp32"),
         ),
@@ -220,7 +220,9 @@ class TrainingFields(BaseModel):
         "Dtype in which gradients are reduced.",
         more="Dtype in which GPUs add up their gradients.",
         page=("precision", 50),
-        idle=(("gradients are reduced as they are", lambda plan: sharding_of(plan).replicated),),
+        no_effect=(
+            ("gradients are reduced as they are", lambda plan: sharding_of(plan).replicated),
+        ),
     )
     logits_dtype: Literal["bf16", "fp32"] = field(
         "fp32",
@@ -247,14 +249,14 @@ class TrainingFields(BaseModel):
         "foreach needs a temporary of a moment's size; 8-bit stores the moments in one byte each; "
         "paged (bitsandbytes) keeps those in memory that the driver moves to host RAM when the "
         "GPU has no room.",
-        called={
+        choice_labels={
             "adamw-fused": "AdamW, fused",
             "adamw-foreach": "AdamW, foreach",
             "adamw-8bit": "AdamW, 8-bit",
             "paged-adamw-8bit": "AdamW, 8-bit paged",
             "sgd": "SGD",
         },
-        names="AdamW, 8-bit Adam, bitsandbytes, paged, SGD",
+        synonyms="AdamW, 8-bit Adam, bitsandbytes, paged, SGD",
         page=("precision", 70),
         refused=(
             (
@@ -276,7 +278,7 @@ class TrainingFields(BaseModel):
         more="update: once for all micro-batches of a mini-batch, whose gradients add up "
         "(gradient accumulation). micro-batch: after each of them. in-backward: each weight as "
         "soon as its gradient is there, which is freed at once; their norm cannot be clipped then.",
-        called={
+        choice_labels={
             "update": "after each update",
             "micro-batch": "after each micro-batch",
             "in-backward": "in the backward",
@@ -319,14 +321,14 @@ class TrainingFields(BaseModel):
         "Which training state is kept in host RAM, and when.",
         more="between-phases moves it out only while it is not needed (verl); otherwise it stays "
         "out and the optimizer runs on the CPU.",
-        called={
+        choice_labels={
             "parameters": "weights",
             "all": "weights and optimizer",
             "optimizer-between-phases": "optimizer, between phases",
             "parameters-between-phases": "weights, between phases",
             "all-between-phases": "both, between phases",
         },
-        names="CPU offload, optimizer offload, param offload, ZeRO-Offload",
+        synonyms="CPU offload, optimizer offload, param offload, ZeRO-Offload",
         page=("savers", 30),
         refused=(
             (
@@ -351,9 +353,9 @@ class TrainingFields(BaseModel):
         "Offload activations",
         "Keep checkpointed activations in host RAM until the backward.",
         more="Needs full checkpointing; takes host RAM and PCIe traffic.",
-        names="CPU activations",
+        synonyms="CPU activations",
         page=("savers", 20),
-        idle=(
+        no_effect=(
             (
                 "only checkpointed activations are offloaded",
                 lambda plan: plan.gradient_checkpointing != "full",
