@@ -62,10 +62,13 @@ class Row:
     in_place_of: str = ""
     """Of a method's own field: the shared one that it stands for."""
 
+    def __call__(self, schema: dict[str, Any]) -> None:
+        """A JSON schema of the field has nothing of it; pydantic asks."""
+
 
 def field(default: Any, label: str, description: str, /, **row: Any) -> Any:
     """A field of a plan; ``row`` are those of :class:`Row`."""
-    extra: Any = {"row": Row(**row)}
+    extra = Row(**row)
     return Field(default, title=label or None, description=description, json_schema_extra=extra)
 
 
@@ -88,4 +91,4 @@ def remedy_of(info: FieldInfo | None, own: str = "") -> str:
 def row_of(info: FieldInfo) -> Row:
     """The row of a field; an empty one where it has none."""
     extra = info.json_schema_extra
-    return extra["row"] if isinstance(extra, dict) and "row" in extra else Row()  # type: ignore[return-value]
+    return extra if isinstance(extra, Row) else Row()

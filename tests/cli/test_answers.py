@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,7 +103,8 @@ def test_a_trials_status_is_by_how_it_ended(
     fits = status in ("completed", "failed")
     more = {} if fits else {"measured": None, "out_of_memory": OutOfMemory(phase="building")}
     ended = result("20260131-120000-000000", status=status, **more)
-    monkeypatch.setattr(trial, "_alone", lambda request, given: (None, ended))
+    monkeypatch.setattr(trial, "_new", lambda request: SimpleNamespace(request=lambda: request))
+    monkeypatch.setattr(trial, "_ended", lambda supervisor: ended)
     monkeypatch.setattr(trial, "_keep", lambda folder: None)
     asked = ["trial", to_query_string(PLAN)]
     assert main(asked) == code

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from planner.estimate import estimate
-from planner.formulas.sharding import ZERO_BUCKET_COPY, ZERO_BUCKET_IN_FP32
+from planner.formulas.sharding import ZERO_BUCKET_COPY, ZERO_BUCKET_IN_FP32, ZERO_SENT
 from planner.frameworks.trl import limits as trl
 from planner.frameworks.verl import limits as verl
-from planner.phases import reductions
+from planner.phases import zero
 from planner.phases.scene import scene_of
 from planner.plan import Plan, choices, try_plan
 from planner.plan.facts import facts_of
@@ -81,22 +81,24 @@ def test_a_dtype_that_ddp_does_not_ask_for_is_not_in_the_way(reduce_dtype: str) 
 @pytest.mark.parametrize("framework", ["plain", "trl"])
 @pytest.mark.parametrize(
     ("sharding", "bf16", "fp16", "fp32"),
-    # Of a bucket's value: fp32 gradients and what is sent; copied, and cast where that is another.
+    # Of a gradient's value: in fp32 and as it is sent; copied, and cast where that is another.
     [("zero1", 4 + 2, 4 + 2, 4), ("zero2", 2, 2 + 2, 2 + 4), ("zero3", 2, 2 + 2, 4 + 4)],
 )
 def test_the_dtype_that_deepspeed_sends_gradients_in_is_planned(
     framework: str, sharding: str, bf16: int, fp16: int, fp32: int
 ) -> None:
     told: dict[str, Any] = {"framework": framework, "sharding": sharding, "method": "sft"}
-    told |= {"model": "Qwen/Qwen2.5-7B", "gpus": 8, "gradient_dtype": "fp32"}
+    # All of its 494 M gradients fit one bucket.
+    told |= {"model": "Qwen/Qwen2.5-0.5B", "gpus": 8, "gradient_dtype": "fp32"}
     assert Plan(**told).reduce_dtype == "bf16", "as DeepSpeed itself"
     seconds = {}
     for dtype, each in {"bf16": bf16, "fp16": fp16, "fp32": fp32}.items():
         plan = Plan(**told, reduce_dtype=dtype)
         scene = scene_of(plan, facts_of(plan))
-        terms = reductions.at_layer(scene, scene.policy)
-        named = (ZERO_BUCKET_COPY.name, ZERO_BUCKET_IN_FP32.name)
-        assert [term.bytes for term in terms if term.name in named] == [5 * 10**8 * each]
+        made = [terms for _, terms in zero.reducing(scene, scene.policy, zero.DONE)][0]
+        named = (ZERO_BUCKET_COPY.name, ZERO_SENT.name, ZERO_BUCKET_IN_FP32.name)
+        found = sum(term.bytes for term in made if term.name in named)
+        assert found == scene.policy.trainable * each
         assert "reduce_dtype" not in without_effect(plan)
         seconds[dtype] = estimate(plan).step_seconds
     assert seconds["bf16"] == seconds["fp16"] < seconds["fp32"]
