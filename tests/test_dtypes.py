@@ -18,6 +18,7 @@ ELSE = {
     *("formulas/activations/workload.py", "timing/passing.py"),
     *("phases/scene.py", "phases/kv_cache.py"),
     "phases/host.py",  # DeepSpeed's own copy is of fp32 whatever the plan says
+    "frameworks/verl/__init__.py",  # a reward model's engine: its GPUs beside its dtype
     "phases/engine.py",  # what an engine's cache stores where the plan leaves it to the engine
     "kernels/products.py",  # what the product of fp8 operands is written in
     "formulas/logits/recording.py",  # formats on a loss's tape, those of labels and masks too

@@ -85,7 +85,7 @@ def test_one_is_no_plural() -> None:
 
 SEVERAL = {
     "2 * plan.gpus",  # of a plan that has one at the least
-    "plan.rollout_tensor_parallel",  # one divides all
+    "over",  # of an engine that they do not divide; one divides all
     "plan.gpus",  # more than a node's, or told apart beside it (plain/exporter.py)
 }
 """What is written before "GPUs" and is never one."""

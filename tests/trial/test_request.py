@@ -10,7 +10,6 @@ from planner import estimate
 from planner.__main__ import parser
 from planner.cli import trial
 from planner.plan import Plan
-from planner.plan.frameworks import framework_named
 from planner.plan.presets import presets
 from planner.trial.ask import description
 from planner.trial.ask import request as asked
@@ -74,7 +73,7 @@ def refusal(plan: Plan) -> str:
     if plan.sharding.startswith("zero"):
         return "which no trial runs; set sharding to fsdp2, whose shards hold as much."
     # verl's critic asks for a kernel of its own.
-    if framework_named(plan.framework).attention and plan.critic == "separate":
+    if plan.framework == "verl" and plan.critic == "separate":
         return "flash_attn is not installed here."
     # Without its kernel it runs with torch's, and then compile meets adapters in half precision.
     if plan.attention == "flash" and plan.compile and plan.finetuning == "lora":
