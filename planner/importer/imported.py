@@ -281,7 +281,7 @@ is missing where the framework's is none that is planned."""
 
 
 def answered(found: Imported) -> Footprint:
-    """The estimate of an import's plan, incomplete where something is left out of it.
+    """Estimate the imported plan; the verdict is incomplete if a setting was left out.
 
     Raises:
         ValueError: it has no plan, or a formula refuses it.

@@ -48,7 +48,7 @@ def running(folder: JobFolder[Any, Any]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class JobState(Generic[Request, Result]):
-    """How a job stands; ``result`` is there when it is over, ``events`` are its progress."""
+    """State of a job: its progress as ``events``, and its ``result`` once it has ended."""
 
     folder: JobFolder[Request, Result]
     request: Request

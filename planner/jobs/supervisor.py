@@ -55,7 +55,7 @@ class Supervisor(Generic[Asked, Result]):
         return self._stop or self.folder.asked_to_stop()
 
     def run(self) -> Result:
-        """Do it all; the result is in the folder as well."""
+        """Run the job to its end and return its result, which is also in the folder."""
         try:
             self.folder.own()
             self.folder.reserve()

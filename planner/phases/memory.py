@@ -55,7 +55,7 @@ class Leaf(NamedTuple):
 
 
 Ways = dict[tuple[Name, ...], dict[Hashable, Leaf]]
-"""What a key has stood for: by the names that were read, and the values that they had."""
+"""Cached results of one key: by the names that they depend on, then by the values of those."""
 
 
 Past = defaultdict[Hashable, Ways]

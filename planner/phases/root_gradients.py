@@ -106,7 +106,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
 
 
 def _zero_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
-    """DeepSpeed's reductions beside the embedding's gradient, and of what is left after it."""
+    """DeepSpeed's last reductions: one beside the embedding's gradient, one after it."""
     made: tuple[Term, ...] = ()
     if role.root_trainable:
         # Of a tied one the head's has been added to it.

@@ -28,7 +28,7 @@ END, DONE = -1, -2
 
 REDUCED, SHARED = "gradients reduced", "share of the gradients made"
 INSTANTS = frozenset((REDUCED, SHARED))
-"""What instants are called that only DeepSpeed's steps have."""
+"""Names of the instants that only DeepSpeed's steps have."""
 
 
 class Reduction(NamedTuple):
@@ -45,7 +45,7 @@ class Reduction(NamedTuple):
 
 @lru_cache(maxsize=512)
 def reductions(role: Role, bucket: int) -> tuple[Reduction, ...]:
-    """Those of a backward, in their order; at least the one of its end."""
+    """The reductions of one backward, in order; the last one is at its end."""
     found: list[Reduction] = []
     filled = largest = 0
     for place, elements in (*_gradients(role), (DONE, bucket + 1)):

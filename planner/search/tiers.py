@@ -149,7 +149,7 @@ SIDES: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 
 def sides(goal: str, name: str) -> tuple[str, ...]:
-    """On which sides of the best value of a size a goal may find a better one."""
+    """Whether a goal may find a better size below the best one tried, above it, or both."""
     return SIDES.get((goal, name), (BELOW, ABOVE) if name == "gpus" else ())
 
 

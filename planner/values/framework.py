@@ -59,8 +59,8 @@ def loaded_narrow(plan: Any, model: ModelSetup) -> dict[str, Any]:
 class Framework:
     """A framework: versions, defaults, limits, and what decides its memory.
 
-    Flags say what is true of its step where the step of this project (``plain``) does
-    otherwise; False is what the plain step does.
+    Defaults are what the step of this project (``plain``) does; a framework sets what its own step
+    does otherwise.
     """
 
     name: str
